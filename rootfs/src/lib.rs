@@ -1,0 +1,17 @@
+//! The floor: what a box sees of the host.
+//!
+//! [`facts`] reads once what this host has; [`plan`] turns that and the wishes into an ordered [`MountPlan`],
+//! purely; [`apply`] builds it inside the new namespaces. Nothing here decides who may.
+//!
+//! Runs in: host (`facts`), any (`plan`), setup and init (`apply`).
+
+pub mod apply;
+mod facts;
+mod plan;
+mod tools;
+
+pub use facts::{FactsError, HostFacts, TreeFacts, trusted_names};
+pub use tools::{ToolFacts, tools};
+pub use plan::{
+    Access, Guard, MountPlan, PlanError, Private, Rights, Rule, Shape, Source, Step, Wishes, plan,
+};

@@ -1,0 +1,71 @@
+//! The command line: what a person or an orchestrator types.
+//!
+//! Runs in: client (the user's own privileges and no more).
+
+mod author;
+mod flags;
+mod run;
+mod search;
+mod stdio;
+mod terminal;
+
+use clap::{Parser, Subcommand};
+
+use crate::fault::Fault;
+
+/// One rootless box per agent session on a bare Linux host.
+#[derive(Debug, Parser)]
+#[command(name = "sandboxd", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one command in a box of its own, without a daemon.
+    Run(run::Run),
+}
+
+/// Parses the arguments and does what they say. Returns the exit status.
+pub(crate) fn run() -> i32 {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return explain_usage(&error),
+    };
+    let done = match arguments.command {
+        Command::Run(command) => command.run(),
+    };
+    match done {
+        Ok(status) => status,
+        Err(fault) => {
+            tell(&fault);
+            fault.status
+        }
+    }
+}
+
+/// Usage goes where clap sends it: help to stdout, errors to stderr.
+fn explain_usage(error: &clap::Error) -> i32 {
+    // Ignored: there is no other place to say it.
+    let _ = error.print();
+    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run" || word == "exec");
+    match error.exit_code() {
+        0 => 0,
+        // What runs a command keeps the statuses below 125 for that command.
+        _ if runs => crate::fault::REFUSED,
+        other => other,
+    }
+}
+
+/// Tells of a fault, on stderr.
+fn tell(fault: &Fault) {
+    say(&fault.to_string());
+}
+
+/// Says a line or more on stderr.
+fn say(text: &str) {
+    use std::io::Write as _;
+    // Ignored: there is no other place to say it.
+    let _ = writeln!(std::io::stderr(), "sandboxd: {text}");
+}

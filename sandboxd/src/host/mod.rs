@@ -1,0 +1,20 @@
+//! The host: holds sessions from the outside. It trusts no byte that comes from inside, and never forks.
+//!
+//! Runs in: host (the daemon, or `sandboxd run`, which hosts the one session in itself).
+
+mod compartment;
+mod environment;
+mod error;
+mod line;
+mod prepare;
+mod session;
+mod watch;
+mod zygote;
+
+pub(crate) use compartment::{Job, Streams};
+pub(crate) use environment::Caller;
+pub(crate) use error::SessionError;
+pub(crate) use prepare::{Prepared, prepare};
+pub(crate) use session::Session;
+pub(crate) use watch::watch;
+pub(crate) use zygote::Zygote;

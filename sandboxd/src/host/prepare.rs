@@ -1,0 +1,170 @@
+//! From what was asked for to what setup is told: looks at the host, plans, refuses.
+//!
+//! Runs in: host.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use policy::{LandlockDemand, Mode, SessionFile, Tool, Workspace, WorkspaceChoice};
+use rootfs::{Access, FactsError, HostFacts, MountPlan, TreeFacts, Wishes};
+
+use super::environment::{Caller, base};
+use crate::fault::{Fault, Kind};
+use crate::wire::{LaunchSpec, SetupOrder};
+
+/// A session that can be started.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What setup is told.
+    pub(crate) order: SetupOrder,
+    /// What every payload's environment has.
+    pub(crate) base: BTreeMap<String, String>,
+    /// What the agent's has besides.
+    pub(crate) declared: BTreeMap<String, String>,
+    /// The workspace, when there is one.
+    pub(crate) workspace: Option<(TreeFacts, Access)>,
+    /// The private home.
+    pub(crate) home: PathBuf,
+    /// Whether less than all of Landlock is too little.
+    pub(crate) landlock_required: bool,
+    /// What the user should know; not errors.
+    pub(crate) notes: Vec<String>,
+    caller: Caller,
+    processes: Option<u64>,
+}
+
+/// What one session may use when the file does not say: enough for any build, too little to choke a host.
+const PROCESSES: u64 = 8192;
+
+/// Looks at the host and plans the session.
+pub(crate) fn prepare(
+    file: &SessionFile,
+    caller: &Caller,
+    host_name: &str,
+) -> Result<Prepared, Fault> {
+    let facts = HostFacts::read().map_err(|error| Fault::chain(Kind::Host, &error))?;
+    let mut notes = Vec::new();
+    let workspace = workspace(file, caller, &facts, &mut notes)?;
+    let tools = rootfs::tools(&facts.home, &file.tools);
+    notes.extend(tools.missing.iter().map(missing_tool));
+    let mut wishes =
+        Wishes { workspace, host_name: host_name.to_owned(), ..Wishes::default() };
+    wishes.author.clone_from(&caller.author);
+    for path in &tools.mounts {
+        let source = HostFacts::mount(path).map_err(|error| refuse(&error, "--tools"))?;
+        wishes.mounts.push((source, path.clone(), Access::ReadOnly));
+    }
+    for mount in &file.mounts {
+        let source = HostFacts::mount(&mount.source).map_err(|error| refuse(&error, "mounts"))?;
+        wishes.mounts.push((source, mount.target.clone(), access(mount.mode)));
+    }
+    let plan = rootfs::plan(&facts, &wishes)
+        .map_err(|error| Fault::chain(Kind::User, &error).field("mounts"))?;
+    let mut base = base(caller, &facts.user, &facts.home, &facts.shell, &tools.path);
+    base.extend(tools.env.into_iter().map(|(name, path)| (name, path.display().to_string())));
+    Ok(Prepared {
+        base,
+        declared: file.env.clone(),
+        workspace: wishes.workspace,
+        home: facts.home.clone(),
+        landlock_required: file.walls.landlock == LandlockDemand::Required,
+        notes,
+        caller: caller.clone(),
+        processes: Some(file.limits.pids.map_or(PROCESSES, u64::from)),
+        order: SetupOrder { uid: facts.uid, gid: facts.gid, host_name: host_name.to_owned(), plan },
+    })
+}
+
+impl Prepared {
+    /// Returns the plan of the mounts.
+    pub(crate) fn plan(&self) -> &MountPlan {
+        &self.order.plan
+    }
+
+    /// Returns the agent's environment: the base and what was declared.
+    pub(crate) fn agent(&self) -> BTreeMap<String, String> {
+        let mut all = self.base.clone();
+        all.extend(self.declared.clone());
+        all
+    }
+
+    /// Makes the specification of a command.
+    pub(crate) fn command(
+        &self,
+        argv: Vec<Vec<u8>>,
+        environment: &BTreeMap<String, String>,
+        directory: &Path,
+    ) -> LaunchSpec {
+        let pair = |(name, value): (&String, &String)| format!("{name}={value}").into_bytes();
+        LaunchSpec {
+            argv,
+            environment: environment.iter().map(pair).collect(),
+            directory: directory.as_os_str().as_encoded_bytes().to_vec(),
+            umask: self.caller.umask,
+            descriptors: self.caller.descriptors,
+            processes: self.processes,
+        }
+    }
+}
+
+fn access(mode: Mode) -> Access {
+    match mode {
+        Mode::ReadOnly => Access::ReadOnly,
+        Mode::ReadWrite => Access::ReadWrite,
+    }
+}
+
+fn missing_tool(tool: &Tool) -> String {
+    format!("--tools {tool}: the home directory has no toolchain of that kind; the system's is used")
+}
+
+fn refuse(error: &FactsError, field: &str) -> Fault {
+    let fault = Fault::chain(Kind::User, error).field(field);
+    match error {
+        FactsError::Socket { .. } => {
+            fault.hint("mount a directory without sockets, or the single files that are needed")
+        }
+        _ => fault,
+    }
+}
+
+fn workspace(
+    file: &SessionFile,
+    caller: &Caller,
+    facts: &HostFacts,
+    notes: &mut Vec<String>,
+) -> Result<Option<(TreeFacts, Access)>, Fault> {
+    let wanted = match &file.workspace {
+        WorkspaceChoice::None => return Ok(None),
+        WorkspaceChoice::At(workspace) => workspace.clone(),
+        WorkspaceChoice::Unsaid => match unsaid(caller, facts) {
+            Ok(workspace) => workspace,
+            Err(note) => {
+                notes.push(note);
+                return Ok(None);
+            }
+        },
+    };
+    let tree = HostFacts::tree(&wanted.path).map_err(|error| refuse(&error, "workspace"))?;
+    if let Some(reason) = policy::workspace_refusal(&tree.source.path, &facts.home) {
+        let message = format!("policy: cannot use {} as workspace: {reason}", wanted.path.display());
+        return Err(Fault::new(Kind::Policy, message)
+            .field("workspace")
+            .hint("name a directory of a project, or --workspace none"));
+    }
+    notes.extend(tree.unprotected.iter().map(|path| {
+        format!("{} is a symbolic link: sandboxd cannot protect it from the box", path.display())
+    }));
+    Ok(Some((tree, access(wanted.mode))))
+}
+
+/// The default: the caller's directory, unless it may not be one.
+fn unsaid(caller: &Caller, facts: &HostFacts) -> Result<Workspace, String> {
+    match policy::workspace_refusal(&caller.directory, &facts.home) {
+        None => Ok(Workspace { path: caller.directory.clone(), mode: Mode::ReadWrite }),
+        Some(reason) => Err(format!(
+            "no workspace: the current directory {} is not shown in the box, because {reason}",
+            caller.directory.display()
+        )),
+    }
+}
