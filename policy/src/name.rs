@@ -11,7 +11,9 @@ use thiserror::Error;
 /// Says why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-#[error("expected 1 to 63 characters of a-z, 0-9 and -, starting with a letter or a digit, found {found:?}")]
+#[error(
+    "expected 1 to 63 characters of a-z, 0-9 and -, starting with a letter or a digit, found {found:?}"
+)]
 pub struct NameError {
     /// What stood there, cut to 80 characters.
     pub found: String,

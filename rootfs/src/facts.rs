@@ -78,7 +78,9 @@ pub enum FactsError {
     #[error("cannot mount {0}: expected a directory or a regular file")]
     Kind(PathBuf),
     /// A socket leads to whatever listens on it: no mount, not even a read-only one, stops connect(2).
-    #[error("cannot mount {path}: {socket} in it is a socket of this host, which a box could connect to")]
+    #[error(
+        "cannot mount {path}: {socket} in it is a socket of this host, which a box could connect to"
+    )]
     Socket {
         /// What was asked for.
         path: PathBuf,
@@ -93,23 +95,61 @@ pub enum FactsError {
     User(u32),
 }
 
-const ROOT: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix/store"];
+const ROOT: [&str; 9] =
+    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix/store"];
 
 /// Directories of /etc. No entry may hold a secret: private keys, registries' tokens and the like stay out.
 const ETC_DIRECTORIES: [&str; 18] = [
-    "alternatives", "ssl/certs", "pki/tls/certs", "pki/ca-trust", "ca-certificates", "crypto-policies",
-    "ld.so.conf.d", "fonts", "terminfo", "profile.d", "perl", "vim", "chromium.d", "ImageMagick-6",
-    "ImageMagick-7", "xdg", "gdb", "bash_completion.d",
+    "alternatives",
+    "ssl/certs",
+    "pki/tls/certs",
+    "pki/ca-trust",
+    "ca-certificates",
+    "crypto-policies",
+    "ld.so.conf.d",
+    "fonts",
+    "terminfo",
+    "profile.d",
+    "perl",
+    "vim",
+    "chromium.d",
+    "ImageMagick-6",
+    "ImageMagick-7",
+    "xdg",
+    "gdb",
+    "bash_completion.d",
 ];
 
 /// Directories of /etc by the start of their name: java-17-openjdk, python3.11 ...
 const ETC_PREFIXES: [&str; 4] = ["java", "python3", "php", "ghc"];
 
 const ETC_FILES: [&str; 26] = [
-    "ld.so.cache", "ld.so.conf", "localtime", "timezone", "protocols", "services", "rpc", "networks",
-    "shells", "mime.types", "inputrc", "profile", "bash.bashrc", "bashrc", "os-release", "debian_version",
-    "redhat-release", "lsb-release", "gai.conf", "host.conf", "magic", "locale.alias", "locale.conf",
-    "ca-certificates.conf", "ssl/openssl.cnf", "pki/tls/openssl.cnf",
+    "ld.so.cache",
+    "ld.so.conf",
+    "localtime",
+    "timezone",
+    "protocols",
+    "services",
+    "rpc",
+    "networks",
+    "shells",
+    "mime.types",
+    "inputrc",
+    "profile",
+    "bash.bashrc",
+    "bashrc",
+    "os-release",
+    "debian_version",
+    "redhat-release",
+    "lsb-release",
+    "gai.conf",
+    "host.conf",
+    "magic",
+    "locale.alias",
+    "locale.conf",
+    "ca-certificates.conf",
+    "ssl/openssl.cnf",
+    "pki/tls/openssl.cnf",
 ];
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -123,13 +163,19 @@ impl HostFacts {
         let uid = Uid::current();
         let user = User::from_uid(uid).ok().flatten().ok_or(FactsError::User(uid.as_raw()))?;
         let entry = |base: &str, name: &str| look(&Path::new(base).join(name));
-        let mut etc: Vec<RootEntry> =
-            ETC_DIRECTORIES.iter().chain(&ETC_FILES).filter_map(|name| entry("/etc", name)).collect();
+        let mut etc: Vec<RootEntry> = ETC_DIRECTORIES
+            .iter()
+            .chain(&ETC_FILES)
+            .filter_map(|name| entry("/etc", name))
+            .collect();
         etc.extend(by_prefix());
         Ok(Self {
             root: ROOT.iter().filter_map(|name| entry("/", name)).collect(),
             etc,
-            devices: DEVICES.iter().filter_map(|name| device(&Path::new("/dev").join(name))).collect(),
+            devices: DEVICES
+                .iter()
+                .filter_map(|name| device(&Path::new("/dev").join(name)))
+                .collect(),
             uid: uid.as_raw(),
             gid: nix::unistd::Gid::current().as_raw(),
             home: home(&user.dir, &user.name),
@@ -218,15 +264,18 @@ fn look(path: &Path) -> Option<RootEntry> {
     let data = fs::metadata(path).ok()?;
     let shape = if data.is_dir() { Shape::Directory } else { Shape::File };
     (data.is_dir() || data.is_file()).then(|| {
-        RootEntry::Directory(Source { path: path.to_owned(), identity: (data.dev(), data.ino()), shape })
+        RootEntry::Directory(Source {
+            path: path.to_owned(),
+            identity: (data.dev(), data.ino()),
+            shape,
+        })
     })
 }
 
 /// Says whether a symbolic link leads into what every box has.
 fn inside(link: &Path) -> bool {
-    fs::canonicalize(link).is_ok_and(|real| {
-        ["/usr", "/opt", "/nix/store"].iter().any(|root| real.starts_with(root))
-    })
+    fs::canonicalize(link)
+        .is_ok_and(|real| ["/usr", "/opt", "/nix/store"].iter().any(|root| real.starts_with(root)))
 }
 
 fn by_prefix() -> Vec<RootEntry> {
@@ -234,8 +283,11 @@ fn by_prefix() -> Vec<RootEntry> {
     let starts = |name: &OsStr| {
         name.to_str().is_some_and(|name| ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
     };
-    let mut found: Vec<PathBuf> =
-        entries.flatten().filter(|entry| starts(&entry.file_name())).map(|entry| entry.path()).collect();
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| starts(&entry.file_name()))
+        .map(|entry| entry.path())
+        .collect();
     found.sort();
     found.iter().filter(|path| path.is_dir()).filter_map(|path| look(path)).collect()
 }
@@ -243,14 +295,17 @@ fn by_prefix() -> Vec<RootEntry> {
 fn device(path: &Path) -> Option<Source> {
     let data = fs::metadata(path).ok()?;
     let identity = (data.dev(), data.ino());
-    data.file_type()
-        .is_char_device()
-        .then(|| Source { path: path.to_owned(), identity, shape: Shape::Device })
+    data.file_type().is_char_device().then(|| Source {
+        path: path.to_owned(),
+        identity,
+        shape: Shape::Device,
+    })
 }
 
 /// A home that is no directory of its own (`/`, or inside what is read-only) gets a usual place.
 fn home(listed: &Path, user: &str) -> PathBuf {
-    let system = ["/usr", "/etc", "/dev", "/proc", "/sys", "/run", "/bin", "/sbin", "/lib", "/nonexistent"];
+    let system =
+        ["/usr", "/etc", "/dev", "/proc", "/sys", "/run", "/bin", "/sbin", "/lib", "/nonexistent"];
     let usable = listed.is_absolute()
         && listed.components().count() > 1
         && listed.components().all(|part| !matches!(part, Component::ParentDir))

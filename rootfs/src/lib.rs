@@ -11,7 +11,7 @@ mod plan;
 mod tools;
 
 pub use facts::{FactsError, HostFacts, TreeFacts, trusted_names};
-pub use tools::{ToolFacts, tools};
 pub use plan::{
     Access, Guard, MountPlan, PlanError, Private, Rights, Rule, Shape, Source, Step, Wishes, plan,
 };
+pub use tools::{ToolFacts, tools};

@@ -176,7 +176,9 @@ pub enum PlanError {
     #[error("cannot mount {0} twice")]
     Twice(PathBuf),
     /// A mount inside another, where no directory of the user's tree stands for it.
-    #[error("cannot mount {target} inside {outer}: it does not exist there, and nothing is created in it")]
+    #[error(
+        "cannot mount {target} inside {outer}: it does not exist there, and nothing is created in it"
+    )]
     NoPlace {
         /// The mount point that is missing.
         target: PathBuf,
@@ -245,10 +247,9 @@ fn configuration(plan: &mut MountPlan, facts: &HostFacts, wishes: &Wishes) {
             RootEntry::Directory(source) if source.shape == Shape::Directory => {
                 plan.bind(source, &source.path, Access::ReadOnly);
             }
-            RootEntry::Directory(source) => plan.steps.push(Step::Copy {
-                source: source.path.clone(),
-                path: source.path.clone(),
-            }),
+            RootEntry::Directory(source) => plan
+                .steps
+                .push(Step::Copy { source: source.path.clone(), path: source.path.clone() }),
         }
     }
     let (uid, gid, user) = (facts.uid, facts.gid, &facts.user);
@@ -307,7 +308,9 @@ fn granted(plan: &mut MountPlan, wishes: &Wishes) -> Result<(), PlanError> {
     let mut binds: Vec<(Source, PathBuf, Access)> = wishes.mounts.clone();
     if let Some((tree, access)) = &wishes.workspace {
         binds.push((tree.source.clone(), tree.source.path.clone(), *access));
-        binds.extend(tree.repository.iter().map(|common| (common.clone(), common.path.clone(), *access)));
+        binds.extend(
+            tree.repository.iter().map(|common| (common.clone(), common.path.clone(), *access)),
+        );
         plan.directory.clone_from(&tree.source.path);
         plan.steps.push(Step::Link { path: "/workspace".into(), target: tree.source.path.clone() });
     }
@@ -319,9 +322,10 @@ fn granted(plan: &mut MountPlan, wishes: &Wishes) -> Result<(), PlanError> {
             return Err(PlanError::Twice(first.clone()));
         }
     }
-    let targets: Vec<PathBuf> = binds.iter().map(|(_, target, _)| target.clone()).collect();
+    for (source, target, _) in &binds {
+        check_place(&binds, source, target)?;
+    }
     for (source, target, access) in binds {
-        check_place(&targets, &source, &target)?;
         plan.bind(&source, &target, access);
     }
     if let Some((tree, Access::ReadWrite)) = &wishes.workspace {
@@ -330,16 +334,20 @@ fn granted(plan: &mut MountPlan, wishes: &Wishes) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// A mount inside another needs a mount point that is there already.
-fn check_place(targets: &[PathBuf], source: &Source, target: &Path) -> Result<(), PlanError> {
-    let outer = targets.iter().filter(|other| *other != target && target.starts_with(other)).last();
-    match outer {
-        // A mount at its own path inside a mount at its own path stands on itself.
-        Some(outer) if source.path != target => {
-            Err(PlanError::NoPlace { target: target.to_owned(), outer: outer.clone() })
-        }
-        Some(_) | None => Ok(()),
+/// A mount inside another stands on what is there already: itself, seen through the outer one. Anything else
+/// would need a mount point, and none is made in the user's tree.
+fn check_place(
+    binds: &[(Source, PathBuf, Access)],
+    source: &Source,
+    target: &Path,
+) -> Result<(), PlanError> {
+    let outer = binds.iter().rfind(|(_, other, _)| other != target && target.starts_with(other));
+    let Some((outer, place, _)) = outer else { return Ok(()) };
+    let stands = target.strip_prefix(place).is_ok_and(|rest| outer.path.join(rest) == source.path);
+    if stands {
+        return Ok(());
     }
+    Err(PlanError::NoPlace { target: target.to_owned(), outer: place.clone() })
 }
 
 /// Finds, for each private directory, the mounts that it would hide.
@@ -347,8 +355,10 @@ fn nest(plan: &mut MountPlan, private: &mut [Private]) {
     for step in &plan.steps {
         let Step::Bind { source, target, .. } = step else { continue };
         let below = |place: &Private| target.starts_with(&place.path) && *target != place.path;
-        let Some(place) =
-            private.iter_mut().filter(|place| below(place)).max_by_key(|place| place.path.as_os_str().len())
+        let Some(place) = private
+            .iter_mut()
+            .filter(|place| below(place))
+            .max_by_key(|place| place.path.as_os_str().len())
         else {
             continue;
         };
@@ -361,6 +371,19 @@ fn nest(plan: &mut MountPlan, private: &mut [Private]) {
 }
 
 impl MountPlan {
+    /// Guards a file below a mount, with its ancestors.
+    pub fn protect(&mut self, root: &Path, name: &Path) {
+        let ancestors = name.ancestors().filter(|path| !path.as_os_str().is_empty());
+        for path in ancestors {
+            let access = if path == name { Access::ReadOnly } else { Access::ReadWrite };
+            if !self.guards.iter().any(|guard| guard.root == root && guard.path == path) {
+                let (root, path) = (root.to_owned(), path.to_owned());
+                self.guards.push(Guard { root, path, access });
+            }
+        }
+        self.guards.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
+    }
+
     fn directory(&mut self, path: &Path) {
         self.steps.push(Step::Directory { path: path.to_owned() });
     }
@@ -370,10 +393,13 @@ impl MountPlan {
     }
 
     fn bind(&mut self, source: &Source, target: &Path, access: Access) {
-        self.allow(target, match access {
-            Access::ReadOnly => Rights::Read,
-            Access::ReadWrite => Rights::Write,
-        });
+        self.allow(
+            target,
+            match access {
+                Access::ReadOnly => Rights::Read,
+                Access::ReadWrite => Rights::Write,
+            },
+        );
         self.steps.push(Step::Bind { source: source.clone(), target: target.to_owned(), access });
     }
 }

@@ -75,8 +75,12 @@ fn a_read_only_workspace_needs_no_guards_and_a_live_one_has_them() {
     wishes.workspace.as_mut().unwrap().1 = Access::ReadOnly;
     let read_only = plan(&facts(), &wishes).unwrap();
     assert!(read_only.guards.is_empty());
-    assert!(read_only.rules.iter().any(|rule| rule.path == Path::new("/srv/shop")
-        && rule.rights == Rights::Read));
+    assert!(
+        read_only
+            .rules
+            .iter()
+            .any(|rule| rule.path == Path::new("/srv/shop") && rule.rights == Rights::Read)
+    );
 }
 
 #[test]

@@ -113,7 +113,11 @@ impl From<SessionError> for Fault {
         let kind = match &error {
             SessionError::Launch(_) => Kind::User,
             SessionError::Silent(_) => Kind::Internal,
-            _ => Kind::Host,
+            SessionError::Host(_)
+            | SessionError::Zygote(_)
+            | SessionError::Setup(_)
+            | SessionError::Supervisor(_)
+            | SessionError::Init(_) => Kind::Host,
         };
         let mut fault = Self::new(kind, error.to_string());
         if let SessionError::Launch(failure) = &error {
@@ -126,16 +130,14 @@ impl From<SessionError> for Fault {
 
 /// Says what to do about the failures that a host's settings cause (`sandboxd doctor` tries each step).
 fn hint(error: &SessionError) -> Option<String> {
-    let failure = error.failure()?;
-    let errno = Errno::from_raw(failure.errno);
-    match error {
-        SessionError::Zygote(_) | SessionError::Setup(_) | SessionError::Init(_)
-            if matches!(errno, Errno::EPERM | Errno::ENOSPC | Errno::EACCES | Errno::ENOSYS | Errno::EOPNOTSUPP) =>
-        {
-            Some("`sandboxd doctor` tries each step on this host and names the setting to change".into())
-        }
-        _ => None,
-    }
+    const HOSTS: [Errno; 5] =
+        [Errno::EPERM, Errno::ENOSPC, Errno::EACCES, Errno::ENOSYS, Errno::EOPNOTSUPP];
+    let of_the_host =
+        matches!(error, SessionError::Zygote(_) | SessionError::Setup(_) | SessionError::Init(_));
+    let errno = Errno::from_raw(error.failure()?.errno);
+    (of_the_host && HOSTS.contains(&errno)).then(|| {
+        "`sandboxd doctor` tries each step on this host and names the setting to change".to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -148,15 +150,16 @@ mod tests {
         let failure = Failure::new("create a user namespace", "", Errno::EPERM);
         let fault = Fault::from(SessionError::Zygote(failure));
         let text = fault.to_string();
-        assert!(text.starts_with("zygote: cannot create a user namespace: operation not permitted\n"));
+        assert!(
+            text.starts_with("zygote: cannot create a user namespace: operation not permitted\n")
+        );
         assert!(text.contains("hint: `sandboxd doctor`"), "{text}");
     }
 
     #[test]
     fn a_missing_program_has_the_status_that_a_shell_gives_it() {
-        let status = |errno| {
-            Fault::from(SessionError::Launch(Failure::new("execute", "x", errno))).status
-        };
+        let status =
+            |errno| Fault::from(SessionError::Launch(Failure::new("execute", "x", errno))).status;
         assert_eq!((status(Errno::ENOENT), status(Errno::EACCES)), (127, 126));
     }
 }

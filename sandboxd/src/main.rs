@@ -4,6 +4,7 @@
 //!
 //! Runs in: client, host, zygote (the table below); setup, supervisor, init and launch are the zygote's forks.
 
+mod api;
 mod cli;
 mod fault;
 mod host;

@@ -186,8 +186,7 @@ const SECCOMP: Group = Group {
 const SET_ID: u32 = 0o6000;
 
 /// A mode in argument 1, without set-id bits.
-const MODE_1: Rules =
-    Rules { clauses: &[allow(&[Test::bits(1, SET_ID, 0)])], otherwise: REFUSED };
+const MODE_1: Rules = Rules { clauses: &[allow(&[Test::bits(1, SET_ID, 0)])], otherwise: REFUSED };
 
 const FCHMOD: Group = Group {
     name: "fchmod",

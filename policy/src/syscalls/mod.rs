@@ -29,4 +29,6 @@ pub use model::{Arch, Call, Profile, Verdict, decide};
 pub use table::{Answer, Clause, Group, Row, Rules, Test, groups, rows};
 
 #[cfg(test)]
+mod arguments_tests;
+#[cfg(test)]
 mod syscalls_tests;

@@ -7,16 +7,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MsFlags, mount};
-use sandbox_sys::mount::{Attributes, Resolve, clone_tree, new_filesystem, open_path, set_attributes};
+use sandbox_sys::mount::{
+    Attributes, Resolve, clone_tree, new_filesystem, open_path, set_attributes,
+};
 use sandbox_sys::{Errno, Failing, Failure};
 
 use super::{attach, relative, root};
 use crate::plan::{MountPlan, Private, Shape};
 
 /// Files of /proc that tell of the whole machine or command it, hidden behind /dev/null.
-const MASKED: [&str; 8] = [
-    "keys", "key-users", "timer_list", "kmsg", "kallsyms", "config.gz", "kcore", "sysrq-trigger",
-];
+const MASKED: [&str; 8] =
+    ["keys", "key-users", "timer_list", "kmsg", "kallsyms", "config.gz", "kcore", "sysrq-trigger"];
 
 /// Directories of /proc that only an administrator would write.
 const READ_ONLY: [&str; 4] = ["sys", "irq", "bus", "fs"];
@@ -48,8 +49,8 @@ fn take_nested(private: &[Private]) -> Result<Vec<(OwnedFd, PathBuf, Shape)>, Fa
     let root = root()?;
     let mut taken = Vec::new();
     for (path, shape) in private.iter().flat_map(|place| &place.nested) {
-        let source = open_path(root.as_fd(), &relative(path), Resolve::Beneath)
-            .failing_on("open", path)?;
+        let source =
+            open_path(root.as_fd(), &relative(path), Resolve::Beneath).failing_on("open", path)?;
         let mount = clone_tree(source.as_fd()).failing_on("clone the mount of", path)?;
         taken.push((mount, path.clone(), *shape));
     }

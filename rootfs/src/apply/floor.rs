@@ -129,8 +129,8 @@ fn write_file(root: &OwnedFd, path: &Path, content: &[u8]) -> Result<(), Failure
 
 /// Opens a source and makes a detached copy of its mount with the attributes of a box.
 fn open_source(source: &Source, access: Access) -> Result<OwnedFd, Failure> {
-    let opened = open_path(AT_FDCWD, &source.path, Resolve::Anywhere)
-        .failing_on("open", &source.path)?;
+    let opened =
+        open_path(AT_FDCWD, &source.path, Resolve::Anywhere).failing_on("open", &source.path)?;
     let found = fstat(&opened).failing_on("look at", &source.path)?;
     if (found.st_dev, found.st_ino) != source.identity {
         return Err(Failure::new(

@@ -22,7 +22,8 @@ pub(super) fn read(home: &Path) -> (Option<String>, Option<String>) {
 
 /// The user's own file comes before the one of XDG, which git reads first and lets the other override.
 fn files(home: &Path) -> [PathBuf; 2] {
-    let xdg = std::env::var_os("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from);
+    let xdg =
+        std::env::var_os("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from);
     [home.join(".gitconfig"), xdg.join("git/config")]
 }
 

@@ -12,6 +12,7 @@ use nix::sys::stat::{Mode, umask};
 use policy::{Context, EnvFlag, SessionFile, SessionName, Tool};
 
 use super::author;
+use super::session::SourceFile;
 use crate::fault::{Fault, Kind};
 use crate::host::Caller;
 
@@ -45,6 +46,8 @@ pub(super) struct SessionFlags {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) file: SessionFile,
+    /// Where the session file is, and what it says.
+    pub(super) source: Option<SourceFile>,
     pub(super) caller: Caller,
 }
 
@@ -55,9 +58,11 @@ impl SessionFlags {
     pub(super) fn read(&self) -> Result<Asked, Fault> {
         let directory = directory()?;
         let home = home()?;
-        let mut file = match &self.file {
-            Some(path) => read_file(path, &directory, &home)?,
-            None => SessionFile::default(),
+        let (mut file, source) = match &self.file {
+            Some(path) => {
+                read_file(path, &directory, &home).map(|(file, from)| (file, Some(from)))?
+            }
+            None => (SessionFile::default(), None),
         };
         if let Some(text) = &self.workspace {
             file.workspace = policy::parse_workspace_flag(text, &directory, &home)?;
@@ -67,9 +72,8 @@ impl SessionFlags {
         }
         policy::check_mounts(&file.mounts, &file.workspace)?;
         for text in &self.tools {
-            let tool: Tool = text
-                .parse()
-                .map_err(|error| Fault::chain(Kind::User, &error).field("--tools"))?;
+            let tool: Tool =
+                text.parse().map_err(|error| Fault::chain(Kind::User, &error).field("--tools"))?;
             if !file.tools.contains(&tool) {
                 file.tools.push(tool);
             }
@@ -78,7 +82,7 @@ impl SessionFlags {
             let (name, value) = variable(text)?;
             file.env.insert(name, value);
         }
-        Ok(Asked { file, caller: caller(directory, &home)? })
+        Ok(Asked { file, source, caller: caller(directory, &home)? })
     }
 }
 
@@ -88,7 +92,8 @@ fn variable(text: &str) -> Result<(String, String), Fault> {
         EnvFlag::Copy(name) => match std::env::var(&name) {
             Ok(value) => Ok((name, value)),
             Err(_) => {
-                let message = format!("policy: --env {name}: the caller has no such variable in UTF-8");
+                let message =
+                    format!("policy: --env {name}: the caller has no such variable in UTF-8");
                 Err(Fault::new(Kind::User, message)
                     .field("--env")
                     .hint(format!("say --env {name}=VALUE to set it")))
@@ -98,7 +103,11 @@ fn variable(text: &str) -> Result<(String, String), Fault> {
 }
 
 /// Reads a session file; its relative paths start where it lies.
-fn read_file(path: &Path, directory: &Path, home: &Path) -> Result<SessionFile, Fault> {
+fn read_file(
+    path: &Path,
+    directory: &Path,
+    home: &Path,
+) -> Result<(SessionFile, SourceFile), Fault> {
     let shown = path.display().to_string();
     let cannot = |error: &std::io::Error| {
         let what = format!("policy: cannot read the session file {shown}");
@@ -110,7 +119,7 @@ fn read_file(path: &Path, directory: &Path, home: &Path) -> Result<SessionFile, 
     let text = fs::read_to_string(&real).map_err(|error| cannot(&error))?;
     let directory = real.parent().unwrap_or(Path::new("/")).to_owned();
     let context = Context { file: shown, directory, home: home.to_owned() };
-    Ok(SessionFile::parse(&text, &context)?)
+    Ok((SessionFile::parse(&text, &context)?, SourceFile::new(&real, &text)))
 }
 
 /// The caller's directory, with its symbolic links resolved.
@@ -137,13 +146,18 @@ fn caller(directory: PathBuf, home: &Path) -> Result<Caller, Fault> {
     let mask = umask(Mode::empty());
     umask(mask);
     let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| {
-        Fault::new(Kind::Host, format!("client: cannot read the descriptor limit: {}", error.desc()))
+        Fault::new(
+            Kind::Host,
+            format!("client: cannot read the descriptor limit: {}", error.desc()),
+        )
     })?;
     Ok(Caller {
         directory,
         time_zone: std::env::var("TZ").ok(),
         terminal: std::env::var("TERM").ok(),
         author: author::read(home),
+        path: std::env::var("PATH").unwrap_or_default(),
+        home: home.to_owned(),
         umask: mask.bits(),
         descriptors,
     })
@@ -171,9 +185,9 @@ pub(super) fn become_user(flag: Option<&str>, workspace: Option<&str>) -> Result
         None => owner(workspace)?,
     };
     if user.uid.is_root() {
-        return Err(Fault::new(Kind::Policy, "client: no box runs as root")
-            .field("--user")
-            .hint("name an ordinary user with --user NAME, or give the workspace to one with chown"));
+        return Err(Fault::new(Kind::Policy, "client: no box runs as root").field("--user").hint(
+            "name an ordinary user with --user NAME, or give the workspace to one with chown",
+        ));
     }
     // Supplementary groups would survive the user namespace and open doors there.
     let done = setgroups(&[])

@@ -3,11 +3,18 @@
 //! Runs in: client (the user's own privileges and no more).
 
 mod author;
+mod client;
+mod exec;
 mod flags;
+mod mcp;
 mod run;
 mod search;
+mod session;
+mod start;
 mod stdio;
+mod table;
 mod terminal;
+mod trust;
 
 use clap::{Parser, Subcommand};
 
@@ -23,8 +30,17 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run one command in a box of its own, without a daemon.
     Run(run::Run),
+    Serve(start::Serve),
+    Up(session::Up),
+    Ls(session::Ls),
+    Inspect(session::Inspect),
+    Exec(exec::Exec),
+    Logs(session::Logs),
+    Rm(session::Rm),
+    /// The MCP servers of a session.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
 }
 
 /// Parses the arguments and does what they say. Returns the exit status.
@@ -35,6 +51,14 @@ pub(crate) fn run() -> i32 {
     };
     let done = match arguments.command {
         Command::Run(command) => command.run(),
+        Command::Serve(command) => command.run(),
+        Command::Up(command) => command.run(),
+        Command::Ls(command) => command.run(),
+        Command::Inspect(command) => command.run(),
+        Command::Exec(command) => command.run(),
+        Command::Logs(command) => command.run(),
+        Command::Rm(command) => command.run(),
+        Command::Mcp(command) => command.run(),
     };
     match done {
         Ok(status) => status,

@@ -16,7 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::flags::SessionFlags;
 use super::stdio::{Copying, Plumbing};
 use super::terminal::Raw;
-use super::{say, search};
+use super::{say, search, trust};
+use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
 use crate::host::{self, Job, Prepared, Session, SessionError, Zygote};
 use crate::wire::{CompartmentOrder, Ending};
@@ -26,8 +27,16 @@ use crate::wire::{CompartmentOrder, Ending};
 pub(super) struct Run {
     #[command(flatten)]
     session: SessionFlags,
+    /// Accept a session file that has changed since it was last used and lies where a box can write.
+    #[arg(long)]
+    accept_config: bool,
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 
@@ -42,7 +51,19 @@ impl Run {
                 .hint("`sandboxd up -f FILE` starts a session with servers"));
         }
         let name = self.session.name.as_ref().map_or("box", |name| name.as_str());
-        let prepared = host::prepare(&asked.file, &asked.caller, name)?;
+        let place = Place::named(None, &asked.caller.home);
+        if let Some(source) = &asked.source {
+            trust::check(
+                &Place::find(None, &asked.caller.home)?,
+                source,
+                &asked,
+                self.accept_config,
+            )?;
+        }
+        let mut prepared = host::prepare(&asked.file, &asked.caller, name, &place)?;
+        if let Some(source) = &asked.source {
+            prepared.protect(&source.path);
+        }
         for note in &prepared.notes {
             say(note);
         }
@@ -65,13 +86,10 @@ async fn serve(
 ) -> Result<Ending, SessionError> {
     let zygote = Zygote::start()?;
     let session = Arc::new(Session::start(&zygote, &prepared.order).await?);
-    let order = CompartmentOrder {
-        profile: Profile::Agent,
-        landlock_required: prepared.landlock_required,
-    };
+    let order =
+        CompartmentOrder { profile: Profile::Agent, landlock_required: prepared.landlock_required };
     let compartment = session.compartment(order).await?;
-    let watching =
-        tokio::spawn(host::watch(Arc::clone(&session), prepared.plan().guards.clone()));
+    let watching = tokio::spawn(host::watch(Arc::clone(&session), prepared.plan().guards.clone()));
     let wants_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let mut environment = prepared.agent();
     if wants_terminal {

@@ -12,7 +12,11 @@ use crate::host::SessionError;
 
 /// Makes a fault of a session's error; a program that was not found gets a way out.
 pub(super) fn explain(error: SessionError, command: &[OsString]) -> Fault {
-    let fault = Fault::from(error);
+    hint_for(Fault::from(error), command)
+}
+
+/// Gives a program that was not found a way out.
+pub(super) fn hint_for(fault: Fault, command: &[OsString]) -> Fault {
     if fault.status != 127 {
         return fault;
     }
@@ -48,7 +52,9 @@ fn hint(path: &Path) -> String {
         Some(tool) => format!("this host has it as {shown}; --tools {tool} shows it in the box"),
         None => {
             let directory = path.parent().unwrap_or(path).display().to_string();
-            format!("this host has it as {shown}; --mount {directory} shows that directory in the box")
+            format!(
+                "this host has it as {shown}; --mount {directory} shows that directory in the box"
+            )
         }
     }
 }

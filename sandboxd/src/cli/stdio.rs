@@ -9,13 +9,13 @@
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::thread::JoinHandle;
 
 use nix::fcntl::OFlag;
 use sandbox_sys::terminal::{self, Size};
 use sandbox_sys::{Failing, Failure};
 
+use crate::api::is_harmless;
 use crate::host::Streams;
 
 /// The copying that goes on beside a command.
@@ -50,7 +50,8 @@ impl Plumbing {
         if wants_terminal {
             let size = terminal::size(output.as_fd()).unwrap_or(Size { rows: 24, columns: 80 });
             let apart = !error.is_terminal();
-            let error = apart.then(|| pass(error.as_fd(), Direction::Error, &mut kept)).transpose()?;
+            let error =
+                apart.then(|| pass(error.as_fd(), Direction::Error, &mut kept)).transpose()?;
             return Ok(Self { streams: Streams::Terminal { size, error }, kept });
         }
         let pipes = [
@@ -141,17 +142,7 @@ fn pass(
         return Ok(copy);
     }
     let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC).failing("make a pipe")?;
-    let (theirs, end) =
-        if direction == Direction::Input { (read, write) } else { (write, read) };
+    let (theirs, end) = if direction == Direction::Input { (read, write) } else { (write, read) };
     kept.push((direction, end));
     Ok(theirs)
-}
-
-/// A pipe, or /dev/null by its numbers (1:3) and not by its name.
-fn is_harmless(descriptor: &OwnedFd) -> bool {
-    let Ok(clone) = descriptor.try_clone() else { return false };
-    File::from(clone).metadata().is_ok_and(|data| {
-        let is_null = data.file_type().is_char_device() && data.rdev() == nix::sys::stat::makedev(1, 3);
-        data.file_type().is_fifo() || is_null
-    })
 }

@@ -17,10 +17,8 @@ pub(super) struct Raw {
 impl Raw {
     /// Makes the terminal on standard input raw: every key goes to the box, Ctrl-C too.
     pub(super) fn begin() -> Result<Self, Failure> {
-        let terminal = std::io::stdin()
-            .as_fd()
-            .try_clone_to_owned()
-            .failing("hold the terminal")?;
+        let terminal =
+            std::io::stdin().as_fd().try_clone_to_owned().failing("hold the terminal")?;
         let before = tcgetattr(&terminal).failing("read the terminal's settings")?;
         let mut raw = before.clone();
         cfmakeraw(&mut raw);

@@ -177,6 +177,12 @@ impl Job {
 #[derive(Debug, Clone)]
 pub(crate) struct Signaller(Arc<OwnedFd>);
 
+impl AsFd for Signaller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Signaller {
     pub(crate) fn signal(&self, signal: i32) {
         // Ignored: a command that has ended cannot be signalled, and need not be.
@@ -192,7 +198,9 @@ async fn read(line: Arc<AsyncLine>, waiting: Waiting) {
             break;
         };
         match reply {
-            InitReply::Started { job, pid } => tell(&waiting, job, Ok(Started { pid, descriptors })),
+            InitReply::Started { job, pid } => {
+                tell(&waiting, job, Ok(Started { pid, descriptors }))
+            }
             InitReply::NotStarted { job, failure } => {
                 tell(&waiting, job, Err(failure));
                 lock(&waiting).remove(&job);

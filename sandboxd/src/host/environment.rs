@@ -20,6 +20,10 @@ pub(crate) struct Caller {
     pub(crate) author: (Option<String>, Option<String>),
     /// Its file mode creation mask.
     pub(crate) umask: u32,
+    /// Its PATH and home, for the commands that print secrets; a box does not get them.
+    pub(crate) path: String,
+    /// See `path`.
+    pub(crate) home: PathBuf,
     /// Its limit of open descriptors, soft and hard.
     pub(crate) descriptors: (u64, u64),
 }

@@ -7,7 +7,6 @@ use thiserror::Error;
 
 /// A session, compartment or command that could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub(crate) enum SessionError {
     /// Before anything was made.
     #[error("host: {0}")]

@@ -65,7 +65,10 @@ impl AsyncLine {
 }
 
 /// Has tokio watch a descriptor.
-#[expect(deprecated, reason = "unsound for types that may answer another descriptor later; OwnedFd cannot")]
+#[expect(
+    deprecated,
+    reason = "unsound for types that may answer another descriptor later; OwnedFd cannot"
+)]
 pub(crate) fn register(
     descriptor: OwnedFd,
     interest: Interest,

@@ -3,6 +3,7 @@
 //! Runs in: host (the daemon, or `sandboxd run`, which hosts the one session in itself).
 
 mod compartment;
+pub(crate) mod daemon;
 mod environment;
 mod error;
 mod line;
@@ -11,7 +12,7 @@ mod session;
 mod watch;
 mod zygote;
 
-pub(crate) use compartment::{Job, Streams};
+pub(crate) use compartment::{Compartment, Job, Signaller, Streams};
 pub(crate) use environment::Caller;
 pub(crate) use error::SessionError;
 pub(crate) use prepare::{Prepared, prepare};

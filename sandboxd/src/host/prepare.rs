@@ -9,6 +9,7 @@ use policy::{LandlockDemand, Mode, SessionFile, Tool, Workspace, WorkspaceChoice
 use rootfs::{Access, FactsError, HostFacts, MountPlan, TreeFacts, Wishes};
 
 use super::environment::{Caller, base};
+use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
 use crate::wire::{LaunchSpec, SetupOrder};
 
@@ -41,14 +42,14 @@ pub(crate) fn prepare(
     file: &SessionFile,
     caller: &Caller,
     host_name: &str,
+    place: &Place,
 ) -> Result<Prepared, Fault> {
     let facts = HostFacts::read().map_err(|error| Fault::chain(Kind::Host, &error))?;
     let mut notes = Vec::new();
     let workspace = workspace(file, caller, &facts, &mut notes)?;
     let tools = rootfs::tools(&facts.home, &file.tools);
     notes.extend(tools.missing.iter().map(missing_tool));
-    let mut wishes =
-        Wishes { workspace, host_name: host_name.to_owned(), ..Wishes::default() };
+    let mut wishes = Wishes { workspace, host_name: host_name.to_owned(), ..Wishes::default() };
     wishes.author.clone_from(&caller.author);
     for path in &tools.mounts {
         let source = HostFacts::mount(path).map_err(|error| refuse(&error, "--tools"))?;
@@ -57,6 +58,14 @@ pub(crate) fn prepare(
     for mount in &file.mounts {
         let source = HostFacts::mount(&mount.source).map_err(|error| refuse(&error, "mounts"))?;
         wishes.mounts.push((source, mount.target.clone(), access(mount.mode)));
+    }
+    let trees = wishes.workspace.iter().map(|(tree, access)| (&tree.source, access));
+    let mounts = wishes.mounts.iter().map(|(source, _, access)| (source, access));
+    for (source, access) in trees.chain(mounts) {
+        let exposed = place.exposed_by(&source.path).filter(|_| *access == Access::ReadWrite);
+        if let Some(own) = exposed {
+            return Err(exposes(&source.path, own));
+        }
     }
     let plan = rootfs::plan(&facts, &wishes)
         .map_err(|error| Fault::chain(Kind::User, &error).field("mounts"))?;
@@ -88,6 +97,13 @@ impl Prepared {
         all
     }
 
+    /// Has a file below the workspace protected too: the session's own, which says what the box may.
+    pub(crate) fn protect(&mut self, file: &Path) {
+        let Some((tree, Access::ReadWrite)) = &self.workspace else { return };
+        let Ok(name) = file.strip_prefix(&tree.source.path) else { return };
+        self.order.plan.protect(&tree.source.path, name);
+    }
+
     /// Makes the specification of a command.
     pub(crate) fn command(
         &self,
@@ -115,17 +131,28 @@ fn access(mode: Mode) -> Access {
 }
 
 fn missing_tool(tool: &Tool) -> String {
-    format!("--tools {tool}: the home directory has no toolchain of that kind; the system's is used")
+    format!(
+        "--tools {tool}: the home directory has no toolchain of that kind; the system's is used"
+    )
+}
+
+fn exposes(tree: &Path, own: &Path) -> Fault {
+    let message = format!(
+        "policy: cannot show {} read-write: a box could then write the daemon's own directory {}",
+        tree.display(),
+        own.display()
+    );
+    Fault::new(Kind::Policy, message)
+        .hint("show it read-only, or move the daemon's files with --dir")
 }
 
 fn refuse(error: &FactsError, field: &str) -> Fault {
     let fault = Fault::chain(Kind::User, error).field(field);
-    match error {
-        FactsError::Socket { .. } => {
-            fault.hint("mount a directory without sockets, or the single files that are needed")
-        }
-        _ => fault,
+    if let FactsError::Socket { .. } = error {
+        return fault
+            .hint("mount a directory without sockets, or the single files that are needed");
     }
+    fault
 }
 
 fn workspace(
@@ -147,7 +174,8 @@ fn workspace(
     };
     let tree = HostFacts::tree(&wanted.path).map_err(|error| refuse(&error, "workspace"))?;
     if let Some(reason) = policy::workspace_refusal(&tree.source.path, &facts.home) {
-        let message = format!("policy: cannot use {} as workspace: {reason}", wanted.path.display());
+        let message =
+            format!("policy: cannot use {} as workspace: {reason}", wanted.path.display());
         return Err(Fault::new(Kind::Policy, message)
             .field("workspace")
             .hint("name a directory of a project, or --workspace none"));

@@ -37,8 +37,7 @@ impl Session {
             Some((SetupReply::Failed(failure), _)) => Err(SessionError::Setup(failure)),
             Some((SetupReply::Ready, _)) => {
                 let pidfd = register(pidfd, Interest::READABLE);
-                let pidfd =
-                    pidfd.failing("watch the session").map_err(SessionError::Host)?;
+                let pidfd = pidfd.failing("watch the session").map_err(SessionError::Host)?;
                 Ok(Self { supervisor: Mutex::new(line), pidfd: Arc::new(pidfd) })
             }
         }
@@ -74,7 +73,9 @@ impl Session {
         match answer.map_err(SessionError::Host)? {
             None => Err(SessionError::Silent("supervisor")),
             Some((SupervisorReply::Failed(failure), _)) => Err(SessionError::Supervisor(failure)),
-            Some((SupervisorReply::Made | SupervisorReply::Guarded, descriptors)) => Ok(descriptors),
+            Some((SupervisorReply::Made | SupervisorReply::Guarded, descriptors)) => {
+                Ok(descriptors)
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 //!
 //! Runs in: init (one thread; the supervisor's CAP_SYS_ADMIN until its walls stand, then a payload's).
 
-mod filter;
+pub(crate) mod filter;
 mod walls;
 
 use std::collections::HashMap;
@@ -55,8 +55,7 @@ fn begin(order: CompartmentOrder, plan: &MountPlan) -> Result<(Walls, SignalFd),
     children.add(Signal::SIGCHLD);
     children.thread_block().failing("block the signal of a child's end")?;
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-    let ended =
-        SignalFd::with_flags(&children, flags).failing("watch for the end of children")?;
+    let ended = SignalFd::with_flags(&children, flags).failing("watch for the end of children")?;
     compartment::mount_private(plan)?;
     let walls = walls::take(order, plan)?;
     Ok((walls, ended))
@@ -155,8 +154,7 @@ fn start(
 
 fn open_terminal(size: Size) -> Result<(OwnedFd, OwnedFd), Failure> {
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-    let master =
-        nix::fcntl::open("/dev/ptmx", flags, Mode::empty()).failing("open a terminal")?;
+    let master = nix::fcntl::open("/dev/ptmx", flags, Mode::empty()).failing("open a terminal")?;
     terminal::unlock(master.as_fd()).failing("unlock the terminal")?;
     terminal::resize(master.as_fd(), size).failing("set the size of the terminal")?;
     let peer = terminal::open_peer(master.as_fd()).failing("open the terminal's other end")?;

@@ -33,21 +33,23 @@ const OLDEST: u32 = 2;
 /// # Errors
 /// When one cannot be taken; then the compartment is not used.
 pub(super) fn take(order: CompartmentOrder, plan: &MountPlan) -> Result<Walls, Failure> {
-    let filter = filter::compile(order.profile)
-        .map_err(|error| Failure::new("compile the system call filter", error.to_string(), Errno::EINVAL))?;
+    let filter = filter::compiled(order.profile).map_err(|error| {
+        Failure::new("compile the system call filter", error.to_string(), Errno::EINVAL)
+    })?;
     drop_capabilities()?;
     process::set_no_new_privs().failing("give up new privileges")?;
     process::set_dumpable(false).failing("close this process to others")?;
     let landlock = take_landlock(order, &plan.rules)?;
-    filter
-        .install()
-        .map_err(|error| Failure::new("install the system call filter", error.to_string(), Errno::EINVAL))?;
+    filter.install().map_err(|error| {
+        Failure::new("install the system call filter", error.to_string(), Errno::EINVAL)
+    })?;
     Ok(Walls { landlock, seccomp: filter.instructions() })
 }
 
 fn drop_capabilities() -> Result<(), Failure> {
     for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
-        caps::clear(None, set).map_err(|_| Failure::new("give up capabilities", "", Errno::EPERM))?;
+        caps::clear(None, set)
+            .map_err(|_| Failure::new("give up capabilities", "", Errno::EPERM))?;
     }
     Ok(())
 }

@@ -118,10 +118,11 @@ fn become_command(spec: &LaunchSpec) -> Result<std::convert::Infallible, Failure
         let directory = if directory.is_empty() { b"." } else { directory };
         let candidate = [directory, b"/", program.to_bytes()].concat();
         let Ok(candidate) = CString::new(candidate) else { continue };
-        match execute(&candidate, &argv, &environment) {
-            Errno::ENOENT | Errno::ENOTDIR => {}
-            Errno::EACCES => found = Errno::EACCES,
-            other => return Err(Failure::new(EXECUTE, shown, other)),
+        let error = execute(&candidate, &argv, &environment);
+        if error == Errno::EACCES {
+            found = error;
+        } else if error != Errno::ENOENT && error != Errno::ENOTDIR {
+            return Err(Failure::new(EXECUTE, shown, error));
         }
     }
     Err(Failure::new(EXECUTE, shown, found))
@@ -129,12 +130,11 @@ fn become_command(spec: &LaunchSpec) -> Result<std::convert::Infallible, Failure
 
 /// Executes a file; one without a known format is a shell's, as execvp(3) has it.
 fn execute(path: &CStr, argv: &[CString], environment: &[CString]) -> Errno {
-    match process::execute(path, argv, environment) {
-        Errno::ENOEXEC => {
-            let shell = [c"/bin/sh".to_owned(), path.to_owned()];
-            let argv: Vec<CString> = shell.into_iter().chain(argv.iter().skip(1).cloned()).collect();
-            process::execute(c"/bin/sh", &argv, environment)
-        }
-        other => other,
+    let error = process::execute(path, argv, environment);
+    if error != Errno::ENOEXEC {
+        return error;
     }
+    let shell = [c"/bin/sh".to_owned(), path.to_owned()];
+    let argv: Vec<CString> = shell.into_iter().chain(argv.iter().skip(1).cloned()).collect();
+    process::execute(c"/bin/sh", &argv, environment)
 }

@@ -118,7 +118,11 @@ fn guard_all(all: &[Guard]) -> Result<(), Failure> {
     for guard in all {
         if !guards::guard(guard)? {
             let path = guard.root.join(&guard.path).display().to_string();
-            return Err(Failure::new("protect (it was removed while the box was made)", path, Errno::ENOENT));
+            return Err(Failure::new(
+                "protect (it was removed while the box was made)",
+                path,
+                Errno::ENOENT,
+            ));
         }
     }
     Ok(())

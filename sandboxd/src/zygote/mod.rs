@@ -8,9 +8,11 @@
 
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 
+use policy::syscalls::Profile;
 use sandbox_sys::process::{self, Namespaces};
 use sandbox_sys::{Errno, Failing, Failure};
 
+use crate::init::filter;
 use crate::setup;
 use crate::wire::{Line, MakeSession, ZygoteReply};
 
@@ -26,6 +28,7 @@ pub(crate) fn run() -> i32 {
     let Some(socket) = process::take_inherited(SOCKET) else { return 125 };
     let mut line = Line::new(socket);
     let ready = prepare();
+    warm(Profile::Agent);
     loop {
         let reply = match line.receive::<MakeSession>() {
             Ok(None) => return 0,
@@ -39,7 +42,14 @@ pub(crate) fn run() -> i32 {
         if sent.is_err() {
             return 0;
         }
+        warm(Profile::Server);
     }
+}
+
+/// Compiles a filter ahead, so that every init inherits it. A filter that does not compile is told by init.
+fn warm(profile: Profile) {
+    // Ignored: see above.
+    let _ = filter::compiled(profile);
 }
 
 fn prepare() -> Result<(), Failure> {

@@ -53,13 +53,8 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Res
     let control: &[ControlMessage<'_>] = if raw.is_empty() { &[] } else { &rights };
     let parts = [IoSlice::new(bytes)];
     loop {
-        match sendmsg::<UnixAddr>(
-            socket.as_raw_fd(),
-            &parts,
-            control,
-            MsgFlags::MSG_NOSIGNAL,
-            None,
-        ) {
+        match sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, control, MsgFlags::MSG_NOSIGNAL, None)
+        {
             Ok(_) => return Ok(()),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
@@ -74,40 +69,45 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Res
 /// not fit: it is dropped whole.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Result<Option<Message>, Errno> {
     buffer.resize(MESSAGE_LIMIT, 0);
-    let mut control = nix::cmsg_space!([RawFd; KERNEL_LIMIT]);
-    let mut descriptors = Vec::new();
-    let (length, whole) = {
-        let mut parts = [IoSliceMut::new(buffer)];
-        let received = loop {
-            match recvmsg::<UnixAddr>(
-                socket.as_raw_fd(),
-                &mut parts,
-                Some(&mut control),
-                MsgFlags::MSG_CMSG_CLOEXEC,
-            ) {
-                Ok(received) => break received,
-                Err(Errno::EINTR) => {}
-                Err(error) => return Err(error),
-            }
-        };
-        for message in received.cmsgs()? {
-            if let ControlMessageOwned::ScmRights(raws) = message {
-                for raw in raws {
-                    // SAFETY: recvmsg installed this descriptor for us; nobody else knows its number.
-                    descriptors.push(unsafe { OwnedFd::from_raw_fd(raw) });
-                }
-            }
-        }
-        let cut = received.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
-        (received.bytes, !cut)
-    };
-    if !whole || descriptors.len() > DESCRIPTOR_LIMIT {
-        return Err(Errno::EMSGSIZE);
-    }
+    let (length, descriptors) = receive_into(socket, buffer)?;
     if length == 0 && descriptors.is_empty() {
         return Ok(None);
     }
     Ok(Some(Message { bytes: buffer[..length].to_vec(), descriptors }))
+}
+
+/// Receives bytes and the descriptors that ride along: from a stream socket, no more than the buffer holds.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_into(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut control = nix::cmsg_space!([RawFd; KERNEL_LIMIT]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let received = loop {
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        match recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags) {
+            Ok(received) => break received,
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    };
+    let mut descriptors = Vec::new();
+    for message in received.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raws) = message {
+            for raw in raws {
+                // SAFETY: recvmsg installed this descriptor for us; nobody else knows its number.
+                descriptors.push(unsafe { OwnedFd::from_raw_fd(raw) });
+            }
+        }
+    }
+    let cut = received.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
+    if cut || descriptors.len() > DESCRIPTOR_LIMIT {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok((received.bytes, descriptors))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub mod process;
 pub mod spawn;
 pub mod terminal;
 
-pub use failure::{Failure, Failing};
+pub use failure::{Failing, Failure};
 pub use nix::errno::Errno;
 
 use std::os::fd::{FromRawFd, OwnedFd};

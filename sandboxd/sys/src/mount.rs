@@ -65,7 +65,11 @@ pub enum Resolve {
 ///
 /// # Errors
 /// What openat2(2) says: ELOOP for a symlink and EXDEV for an escape under [`Resolve::Beneath`].
-pub fn open_path(directory: BorrowedFd<'_>, path: &Path, resolve: Resolve) -> Result<OwnedFd, Errno> {
+pub fn open_path(
+    directory: BorrowedFd<'_>,
+    path: &Path,
+    resolve: Resolve,
+) -> Result<OwnedFd, Errno> {
     const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
     const RESOLVE_NO_SYMLINKS: u64 = 0x04;
     const RESOLVE_BENEATH: u64 = 0x08;
@@ -187,10 +191,8 @@ fn configure(
     value: *const libc::c_char,
 ) -> Result<(), Errno> {
     // SAFETY: the callers pass C strings that outlive the call, or null where the command takes none.
-    check(unsafe {
-        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, key, value, 0)
-    })
-    .map(drop)
+    check(unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, key, value, 0) })
+        .map(drop)
 }
 
 /// Says whether a mount begins at this very file (statx(2), STATX_ATTR_MOUNT_ROOT).
@@ -202,8 +204,7 @@ pub fn is_mount_root(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     let flags = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
     // SAFETY: the path is an empty literal and found lives through the call.
-    let result =
-        unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, 0, &raw mut found) };
+    let result = unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, 0, &raw mut found) };
     check(result.into())?;
     Ok(found.stx_attributes & libc::STATX_ATTR_MOUNT_ROOT as u64 != 0)
 }

@@ -78,9 +78,8 @@ pub fn fork(child: impl FnOnce() -> i32) -> Result<Born, Errno> {
     let null = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: no CLONE_VM and no stack: the child is a copy on its own memory, as after fork(2), of a caller
     // that has one thread. The third argument is where CLONE_PIDFD stores the descriptor.
-    let pid = check(unsafe {
-        libc::syscall(libc::SYS_clone, flags, null, &raw mut pidfd, null, null)
-    })?;
+    let pid =
+        check(unsafe { libc::syscall(libc::SYS_clone, flags, null, &raw mut pidfd, null, null) })?;
     if pid == 0 {
         run_child(child);
     }
@@ -273,6 +272,24 @@ pub fn open(pid: i32) -> Result<OwnedFd, Errno> {
     own(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
+/// Opens a descriptor of the process that connected a unix socket (unix(7), SO_PEERPIDFD, 6.5).
+///
+/// # Errors
+/// ENOPROTOOPT on an older kernel; ESRCH when the process has been reaped.
+pub fn peer(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    const SO_PEERPIDFD: libc::c_int = 77;
+    let mut pidfd: libc::c_int = -1;
+    let mut length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
+    let fd = socket.as_raw_fd();
+    let value = (&raw mut pidfd).cast::<libc::c_void>();
+    // SAFETY: the kernel writes one integer, which lives through the call, and its length.
+    let result =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, SO_PEERPIDFD, value, &raw mut length) };
+    check(result.into())?;
+    // SAFETY: getsockopt succeeded, so pidfd is open and ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
+}
+
 /// Replaces this process by a program. Returns only when that cannot be done.
 #[must_use]
 pub fn execute(path: &CStr, argv: &[CString], environment: &[CString]) -> Errno {
@@ -296,10 +313,14 @@ pub fn raise_loopback() -> Result<(), Errno> {
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l'.cast_signed();
     request.ifr_name[1] = b'o'.cast_signed();
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    let flags = libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING);
+    request.ifr_ifru.ifru_flags = flags.map_err(|_| Errno::EINVAL)?;
     // SAFETY: SIOCSIFFLAGS reads one ifreq, which lives through the call.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) }.into())
-        .map(drop)
+    check(
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) }
+            .into(),
+    )
+    .map(drop)
 }
 
 #[cfg(test)]
@@ -326,7 +347,12 @@ mod tests {
 
     #[test]
     fn a_signal_reaches_the_process_behind_the_descriptor() {
-        let born = fork(|| loop { std::thread::park() }).unwrap();
+        let born = fork(|| {
+            loop {
+                std::thread::park()
+            }
+        })
+        .unwrap();
         signal(born.pidfd.as_fd(), libc::SIGTERM).unwrap();
         assert!(matches!(status(&born), WaitStatus::Signaled(_, Signal::SIGTERM, _)));
     }

@@ -55,8 +55,10 @@ pub fn control(terminal: BorrowedFd<'_>) -> Result<(), Errno> {
 /// ENOTTY when it is no terminal.
 pub fn size(terminal: BorrowedFd<'_>) -> Result<Size, Errno> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    let fd = terminal.as_raw_fd();
     // SAFETY: TIOCGWINSZ writes one winsize, which lives through the call.
-    check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ as _, &raw mut size) }.into())?;
+    let result = unsafe { libc::ioctl(fd, libc::TIOCGWINSZ as _, &raw mut size) };
+    check(result.into())?;
     Ok(Size { rows: size.ws_row, columns: size.ws_col })
 }
 
@@ -67,6 +69,8 @@ pub fn size(terminal: BorrowedFd<'_>) -> Result<Size, Errno> {
 pub fn resize(terminal: BorrowedFd<'_>, to: Size) -> Result<(), Errno> {
     let size = libc::winsize { ws_row: to.rows, ws_col: to.columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCSWINSZ reads one winsize, which lives through the call.
-    check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ as _, &raw const size) }.into())
-        .map(drop)
+    check(
+        unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ as _, &raw const size) }.into(),
+    )
+    .map(drop)
 }

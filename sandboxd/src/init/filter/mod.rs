@@ -23,6 +23,7 @@ mod prune;
 mod tree;
 
 use std::io;
+use std::sync::OnceLock;
 
 use policy::syscalls::Profile;
 use seccompiler::BpfProgram;
@@ -71,6 +72,23 @@ pub(crate) fn compile(profile: Profile) -> Result<Filter, FilterError> {
     program::assemble(profile).map(|program| Filter { program })
 }
 
+/// Returns the filter of a profile, compiled the first time that somebody asks.
+///
+/// The zygote asks before it forks: what it has compiled, every init inherits.
+///
+/// # Errors
+///
+/// As [`compile`].
+pub(crate) fn compiled(profile: Profile) -> Result<&'static Filter, &'static FilterError> {
+    static AGENT: OnceLock<Result<Filter, FilterError>> = OnceLock::new();
+    static SERVER: OnceLock<Result<Filter, FilterError>> = OnceLock::new();
+    let filter = match profile {
+        Profile::Agent => &AGENT,
+        Profile::Server => &SERVER,
+    };
+    filter.get_or_init(|| compile(profile)).as_ref()
+}
+
 impl Filter {
     /// Returns how many instructions the kernel is given.
     pub(crate) fn instructions(&self) -> usize {
@@ -91,7 +109,9 @@ impl Filter {
         seccompiler::apply_filter(&self.program).map_err(|error| match error {
             seccompiler::Error::Prctl(source) => FilterError::NoNewPrivileges(source),
             seccompiler::Error::Seccomp(source) => FilterError::Install(source),
-            other => FilterError::HandOver(other),
+            other @ (seccompiler::Error::Backend(_)
+            | seccompiler::Error::EmptyFilter
+            | seccompiler::Error::ThreadSync(_)) => FilterError::HandOver(other),
         })
     }
 }

@@ -1,0 +1,208 @@
+//! A session that stands in the daemon: its agent's compartment, its servers, its log.
+//!
+//! Runs in: host (tokio).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use policy::ServerName;
+use policy::syscalls::Profile;
+use relay::host::{Server, ServerSettings};
+use relay::log::{FileLog, LogSink, LogStream, Redactor};
+use rootfs::Access;
+
+use super::record::Record;
+use super::secret::Store;
+use super::server::{ServerLog, Starter};
+use crate::api::{ServerView, SessionView, State, UpRequest, WallsView};
+use crate::fault::Fault;
+use crate::host::{self, Compartment, Prepared, Session, Zygote};
+use crate::wire::CompartmentOrder;
+
+/// How long a server has between the end of its input, TERM and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The longest line that the relay takes from either side.
+const MAX_FRAME: usize = 16 * 1024 * 1024;
+
+/// How much of the output of detached commands is kept.
+const LOG_LIMIT: u64 = 4 * 1024 * 1024;
+
+/// A session and all that belongs to it.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) record: Record,
+    pub(super) session: Arc<Session>,
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) agent: Compartment,
+    servers: BTreeMap<ServerName, Entry>,
+    directory: PathBuf,
+    /// The output of commands that nobody waits for.
+    log: Mutex<Option<FileLog>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    policy: policy::Server,
+    relay: Server,
+}
+
+impl Live {
+    /// Builds the session; nothing is left when it cannot be.
+    pub(super) async fn start(
+        zygote: &Zygote,
+        record: Record,
+        request: UpRequest,
+        prepared: Prepared,
+        sessions: &Path,
+    ) -> Result<Arc<Self>, Fault> {
+        let directory = record.directory(sessions);
+        let prepared = Arc::new(prepared);
+        let secrets = Arc::new(Store {
+            sources: request.file.secrets,
+            sent: request.secrets,
+            caller: request.caller,
+        });
+        let session = Arc::new(Session::start(zygote, &prepared.order).await?);
+        let mut servers = BTreeMap::new();
+        for (name, policy) in request.file.servers {
+            let log = ServerLog::new(directory.join("logs").join(format!("{name}.log")));
+            let starter = Starter {
+                name: name.clone(),
+                server: policy.clone(),
+                session: Arc::clone(&session),
+                prepared: Arc::clone(&prepared),
+                secrets: Arc::clone(&secrets),
+                log: log.clone(),
+            };
+            starter.check()?;
+            let settings = settings(&name, &policy);
+            let relay = Server::start(settings, Arc::new(starter), Box::new(log));
+            servers.insert(name, Entry { policy, relay });
+        }
+        let order = CompartmentOrder {
+            profile: Profile::Agent,
+            landlock_required: prepared.landlock_required,
+        };
+        let agent = session.compartment(order).await?;
+        let none: [&str; 0] = [];
+        let log =
+            FileLog::open(&directory.join("logs/session.log"), LOG_LIMIT, Redactor::new(none));
+        let log = Mutex::new(log.ok());
+        Ok(Arc::new(Self { record, session, prepared, agent, servers, directory, log }))
+    }
+
+    /// Has the trusted paths watched for as long as the session lasts.
+    pub(super) fn watch(&self) {
+        let guards = self.prepared.plan().guards.clone();
+        tokio::spawn(host::watch(Arc::clone(&self.session), guards));
+    }
+
+    /// Returns the relay of a server.
+    pub(super) fn server(&self, name: &ServerName) -> Option<&Server> {
+        self.servers.get(name).map(|entry| &entry.relay)
+    }
+
+    /// Returns the names of the servers.
+    pub(super) fn server_names(&self) -> impl Iterator<Item = &ServerName> {
+        self.servers.keys()
+    }
+
+    /// Returns where a server's log, or the session's own, is.
+    pub(super) fn log_path(&self, server: Option<&ServerName>) -> PathBuf {
+        let name = server.map_or_else(|| "session".to_owned(), ToString::to_string);
+        self.directory.join("logs").join(format!("{name}.log"))
+    }
+
+    /// Writes a line of a detached command's output.
+    pub(super) fn log(&self, job: u64, line: &[u8]) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(log) = log.as_mut() {
+            log.line(job, LogStream::Stderr, line);
+        }
+    }
+
+    /// Ends the session: its servers first, in good order, then everything.
+    pub(super) async fn end(&self) {
+        let ends: Vec<_> = self
+            .servers
+            .values()
+            .map(|entry| {
+                let relay = entry.relay.clone();
+                tokio::spawn(async move { relay.end().await })
+            })
+            .collect();
+        for end in ends {
+            // Ignored: a server that could not be ended in good order dies with the session.
+            let _ = end.await;
+        }
+        self.session.end().await;
+    }
+
+    /// Describes the session.
+    pub(super) fn view(&self) -> SessionView {
+        let walls = self.agent.walls();
+        let namespaces = ["user", "mount", "pid", "net", "ipc", "uts", "cgroup"];
+        let mode = self.prepared.workspace.as_ref().map(|(_, access)| match access {
+            Access::ReadOnly => "ro".to_owned(),
+            Access::ReadWrite => "rw".to_owned(),
+        });
+        SessionView {
+            walls: Some(WallsView {
+                namespaces: namespaces.map(str::to_owned).to_vec(),
+                landlock: walls.landlock,
+                seccomp: walls.seccomp,
+                network: "none".to_owned(),
+            }),
+            mode,
+            servers: self
+                .servers
+                .iter()
+                .map(|(name, entry)| (name.clone(), entry.view()))
+                .collect(),
+            notes: self.prepared.notes.clone(),
+            ..lost(&self.record, State::Running)
+        }
+    }
+}
+
+impl Entry {
+    fn view(&self) -> ServerView {
+        ServerView {
+            status: serde_json::to_value(self.relay.status()).unwrap_or_default(),
+            holds_secret: self.policy.holds_secret(),
+            cwd: self.policy.cwd,
+            trust_workspace_code: self.policy.trust_workspace_code,
+        }
+    }
+}
+
+/// Describes a session of which only the record is left.
+pub(super) fn lost(record: &Record, state: State) -> SessionView {
+    SessionView {
+        id: record.id.clone(),
+        name: record.name.clone(),
+        tenancy: record.tenancy,
+        state,
+        created: record.created,
+        workspace: record.workspace.clone(),
+        mode: None,
+        walls: None,
+        servers: BTreeMap::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn settings(name: &ServerName, policy: &policy::Server) -> ServerSettings {
+    ServerSettings {
+        name: name.clone(),
+        concurrency: usize::try_from(policy.concurrency).unwrap_or(1),
+        start: policy.timeouts.start,
+        call: policy.timeouts.call,
+        idle: policy.timeouts.idle,
+        grace: GRACE,
+        max_frame: MAX_FRAME,
+    }
+}
