@@ -118,22 +118,28 @@ fn mount<'a>(plan: &'a MountPlan, path: &Path) -> Option<(&'a Path, &'a Path, Ac
         .max_by_key(|(_, target, _)| target.components().count())
 }
 
+/// The path that the box's own link /workspace stands for.
+fn followed(plan: &MountPlan, path: &Path) -> PathBuf {
+    match path.strip_prefix("/workspace") {
+        Ok(rest) => plan.directory.join(rest),
+        Err(_) => path.to_owned(),
+    }
+}
+
 /// Where on the host a path of the box is.
 fn outside(plan: &MountPlan, path: &Path) -> PathBuf {
-    match mount(plan, path) {
+    let path = followed(plan, path);
+    match mount(plan, &path) {
         Some((source, target, _)) => {
-            path.strip_prefix(target).map_or_else(|_| path.to_owned(), |rest| source.join(rest))
+            path.strip_prefix(target).map_or_else(|_| path.clone(), |rest| source.join(rest))
         }
-        None => path.to_owned(),
+        None => path,
     }
 }
 
 /// The read-write mount that a path lies in, by the box's name or by the host's.
 fn writable(plan: &MountPlan, path: &Path) -> Option<PathBuf> {
-    let path = match path.strip_prefix("/workspace") {
-        Ok(rest) => plan.directory.join(rest),
-        Err(_) => path.to_owned(),
-    };
+    let path = followed(plan, path);
     if let Some((_, target, Access::ReadWrite)) = mount(plan, &path)
         && !target.starts_with("/dev")
     {
