@@ -6,10 +6,9 @@ use std::error::Error;
 use std::fmt;
 
 use policy::PolicyError;
-use sandbox_sys::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::host::SessionError;
+use crate::host::{SessionError, cause};
 
 /// Whose the fault is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,27 +122,15 @@ impl From<SessionError> for Fault {
         if let SessionError::Launch(failure) = &error {
             fault.status = crate::launch::status(failure);
         }
-        fault.hint = hint(&error);
+        fault.hint = cause::explain(&error);
         fault
     }
-}
-
-/// Says what to do about the failures that a host's settings cause (`sandboxd doctor` tries each step).
-fn hint(error: &SessionError) -> Option<String> {
-    const HOSTS: [Errno; 5] =
-        [Errno::EPERM, Errno::ENOSPC, Errno::EACCES, Errno::ENOSYS, Errno::EOPNOTSUPP];
-    let of_the_host =
-        matches!(error, SessionError::Zygote(_) | SessionError::Setup(_) | SessionError::Init(_));
-    let errno = Errno::from_raw(error.failure()?.errno);
-    (of_the_host && HOSTS.contains(&errno)).then(|| {
-        "`sandboxd doctor` tries each step on this host and names the setting to change".to_owned()
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbox_sys::Failure;
+    use sandbox_sys::{Errno, Failure};
 
     #[test]
     fn a_fault_names_the_process_the_step_and_the_way_out() {
@@ -153,7 +140,7 @@ mod tests {
         assert!(
             text.starts_with("zygote: cannot create a user namespace: operation not permitted\n")
         );
-        assert!(text.contains("hint: `sandboxd doctor`"), "{text}");
+        assert!(text.contains("\n\nhint: "), "{text}");
     }
 
     #[test]

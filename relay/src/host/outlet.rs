@@ -95,8 +95,10 @@ impl Outlet {
                 }
             }
         }
-        if inner.keep(pieces, written) {
-            self.queued.store(inner.queue.len(), Ordering::Relaxed);
+        let before = inner.queue.len();
+        inner.keep(pieces, written);
+        self.queued.store(inner.queue.len(), Ordering::Relaxed);
+        if before == 0 && !inner.queue.is_empty() {
             self.wake.notify_one();
         }
         Sent::Yes
@@ -111,6 +113,14 @@ impl Outlet {
     pub(super) fn close(&self) {
         self.lock().closing = true;
         self.wake.notify_one();
+    }
+
+    /// Lets go of the pipe at once and returns what was never written to it.
+    pub(super) fn halt(&self) -> Vec<u8> {
+        let mut inner = self.lock();
+        inner.closing = true;
+        inner.sink = None;
+        Vec::from(std::mem::take(&mut inner.queue))
     }
 
     /// Gives up: what waits is thrown away.
@@ -137,7 +147,13 @@ impl Outlet {
     /// ran empty.
     pub(super) async fn run(&self, mut emptied: impl FnMut()) -> End {
         loop {
-            match poll_fn(|cx| self.poll_flush(cx)).await {
+            // A wake-up during a flush may bring a failure: `overflow` does not wait for the other side.
+            let flushed = tokio::select! {
+                biased;
+                flushed = poll_fn(|cx| self.poll_flush(cx)) => flushed,
+                () = self.wake.notified() => continue,
+            };
+            match flushed {
                 Ok(false) => {}
                 Ok(true) => emptied(),
                 Err(end) => return end,
@@ -152,7 +168,8 @@ impl Outlet {
         let mut wrote = false;
         loop {
             if let Some(end) = inner.failed.take() {
-                inner.finish();
+                inner.closing = true;
+                inner.sink = None;
                 return Poll::Ready(Err(end));
             }
             if inner.queue.is_empty() {
@@ -175,7 +192,7 @@ impl Outlet {
             // Ignored: the other side may be gone already, and then sees no end either.
             let _ = ready!(sink.as_mut().poll_shutdown(cx));
         }
-        inner.finish();
+        inner.sink = None;
         Poll::Ready(Err(End::Closed))
     }
 
@@ -216,21 +233,18 @@ impl Inner {
         }
     }
 
-    /// Queues the rest of a frame; says whether there was any.
-    fn keep(&mut self, pieces: &[&[u8]], mut written: usize) -> bool {
-        let before = self.queue.len();
+    /// Queues the rest of a frame.
+    fn keep(&mut self, pieces: &[&[u8]], mut written: usize) {
         for piece in pieces {
             let skip = written.min(piece.len());
             written -= skip;
             self.queue.extend(&piece[skip..]);
         }
-        self.queue.len() > before
     }
 
     fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(sink) = &mut self.sink else {
-            self.queue.clear();
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };
         let (front, _) = self.queue.as_slices();
         match ready!(sink.as_mut().poll_write(cx, front)) {
@@ -241,13 +255,6 @@ impl Inner {
             }
             Err(error) => Poll::Ready(Err(error)),
         }
-    }
-
-    /// Lets go of the sink, which closes a pipe, and of what waited.
-    fn finish(&mut self) {
-        self.closing = true;
-        self.sink = None;
-        self.queue = VecDeque::new();
     }
 }
 

@@ -29,6 +29,14 @@ impl<T> FairQueue<T> {
         self.length += 1;
     }
 
+    /// Puts back what was taken before: the owner has the next turn again.
+    pub(crate) fn push_front(&mut self, owner: u64, item: T) {
+        self.turns.retain(|turn| *turn != owner);
+        self.turns.push_front(owner);
+        self.waiting.entry(owner).or_default().push_front(item);
+        self.length += 1;
+    }
+
     /// Takes the first of the owner whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<(u64, T)> {
         let owner = self.turns.pop_front()?;
@@ -88,6 +96,9 @@ mod tests {
             queue.push(1, item);
         }
         queue.push(2, "b1");
+        assert_eq!(queue.len(), 4);
+        let (owner, first) = queue.pop().unwrap();
+        queue.push_front(owner, first);
         assert_eq!(queue.len(), 4);
         assert_eq!(drain(queue), ["a1", "b1", "a2", "a3"]);
     }

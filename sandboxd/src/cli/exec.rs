@@ -116,7 +116,7 @@ fn text(word: &OsString) -> Result<String, Fault> {
 }
 
 fn terminal() -> TerminalRequest {
-    let size = pty::size(std::io::stdout().as_fd()).unwrap_or(pty::Size { rows: 24, columns: 80 });
+    let size = pty::size_or_default(std::io::stdout().as_fd());
     TerminalRequest { size, kind: std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned()) }
 }
 

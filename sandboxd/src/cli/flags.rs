@@ -141,7 +141,7 @@ pub(super) fn home() -> Result<PathBuf, Fault> {
 }
 
 /// Reads what of its caller a box may know.
-fn caller(directory: PathBuf, home: &Path) -> Result<Caller, Fault> {
+pub(super) fn caller(directory: PathBuf, home: &Path) -> Result<Caller, Fault> {
     // The mask can only be read by setting it.
     let mask = umask(Mode::empty());
     umask(mask);

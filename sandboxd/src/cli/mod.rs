@@ -4,6 +4,7 @@
 
 mod author;
 mod client;
+mod doctor;
 mod exec;
 mod flags;
 mod mcp;
@@ -38,6 +39,7 @@ enum Command {
     Exec(exec::Exec),
     Logs(session::Logs),
     Rm(session::Rm),
+    Doctor(doctor::Doctor),
     /// The MCP servers of a session.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
@@ -58,6 +60,7 @@ pub(crate) fn run() -> i32 {
         Command::Exec(command) => command.run(),
         Command::Logs(command) => command.run(),
         Command::Rm(command) => command.run(),
+        Command::Doctor(command) => command.run(),
         Command::Mcp(command) => command.run(),
     };
     match done {

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 
 use nix::fcntl::OFlag;
-use sandbox_sys::terminal::{self, Size};
+use sandbox_sys::terminal;
 use sandbox_sys::{Failing, Failure};
 
 use crate::api::is_harmless;
@@ -48,7 +48,7 @@ impl Plumbing {
         let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
         let mut kept = Vec::new();
         if wants_terminal {
-            let size = terminal::size(output.as_fd()).unwrap_or(Size { rows: 24, columns: 80 });
+            let size = terminal::size_or_default(output.as_fd());
             let apart = !error.is_terminal();
             let error =
                 apart.then(|| pass(error.as_fd(), Direction::Error, &mut kept)).transpose()?;

@@ -2,6 +2,7 @@
 //!
 //! Runs in: host (the daemon, or `sandboxd run`, which hosts the one session in itself).
 
+pub(crate) mod cause;
 mod compartment;
 pub(crate) mod daemon;
 mod environment;

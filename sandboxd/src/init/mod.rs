@@ -28,6 +28,8 @@ use sandbox_sys::process::{self, Born};
 use sandbox_sys::terminal::{self, Size};
 use sandbox_sys::{Errno, Failing, Failure};
 
+pub(crate) use walls::landlock_abi;
+
 use crate::launch::{self, Stdio};
 use crate::wire::{CompartmentOrder, Ending, InitOrder, InitReply, Line, Walls};
 

@@ -62,6 +62,13 @@ pub fn size(terminal: BorrowedFd<'_>) -> Result<Size, Errno> {
     Ok(Size { rows: size.ws_row, columns: size.ws_col })
 }
 
+/// Reads a terminal's size; one that does not know its own is taken for 24 lines of 80.
+#[must_use]
+pub fn size_or_default(terminal: BorrowedFd<'_>) -> Size {
+    let known = size(terminal).ok().filter(|size| size.rows > 0 && size.columns > 0);
+    known.unwrap_or(Size { rows: 24, columns: 80 })
+}
+
 /// Sets a terminal's size; who reads on it gets SIGWINCH.
 ///
 /// # Errors

@@ -56,6 +56,14 @@ fn namespaces() -> Value {
     Value::Object(all)
 }
 
+/// Says whether this process is in a user namespace other than the machine's, and not as its root.
+pub(crate) fn is_boxed() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let words: Vec<&str> = map.split_whitespace().collect();
+    let is_machine = words.is_empty() || words == ["0", "0", "4294967295"];
+    !is_machine && !getuid().is_root()
+}
+
 fn interfaces() -> Vec<String> {
     let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     text.lines()

@@ -16,6 +16,8 @@
 //! probe terminal PATH CMD...  on the host: runs a command on a terminal of its own
 //! probe with KIND N CMD...    on the host: runs a command with a hostile descriptor at N
 //! ```
+//! The attacks work only where there is a box around them: on a host they would be real.
+//!
 //! An outcome is `OK`, the name of an errno, or the name of the signal that ended the attempt.
 //!
 //! Runs in: probe (one thread; a payload's privileges).
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let answer = match texts.as_slice() {
+        ["calls" | "sockets" | "processes" | "bomb" | "orphans", ..] if !identity::is_boxed() => {
+            json!({ "wrong": "not in a user namespace of its own" })
+        }
         ["calls"] => calls::all(),
         ["sockets"] => sockets::all(),
         ["processes"] => processes::all(),

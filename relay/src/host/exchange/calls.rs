@@ -339,7 +339,7 @@ impl Desk<'_> {
 
     /// Answers everything that waits for the child.
     pub(super) fn fail_waiting(&mut self, refusal: &Refusal) {
-        for (client, id) in std::mem::take(&mut self.greeters) {
+        for (client, id) in self.dismiss_greeters() {
             self.refuse(client, id.as_raw(), refusal);
         }
         for held in std::mem::take(&mut self.parked) {
@@ -349,6 +349,17 @@ impl Desk<'_> {
             self.refuse(client, held.request().raw_id(), refusal);
         }
         self.held_bytes = 0;
+    }
+
+    /// Takes those whose `initialize` is about to be refused.
+    pub(super) fn dismiss_greeters(&mut self) -> Vec<(u64, Id)> {
+        let greeters = std::mem::take(&mut self.greeters);
+        for (client, _) in &greeters {
+            if let Some(client) = self.clients.get_mut(client) {
+                client.hailed = client.greeted;
+            }
+        }
+        greeters
     }
 
     /// Answers a request with an error of the relay.

@@ -27,6 +27,7 @@ impl Desk<'_> {
         let idle = Arc::new(Notify::new());
         let client = Client {
             outlet,
+            hailed: false,
             greeted: false,
             capabilities: Vec::new(),
             open: 0,
@@ -106,8 +107,9 @@ impl Desk<'_> {
     }
 
     fn client_request(&mut self, request: Request<'_>) {
-        let greeted = self.clients.get(&request.client).is_some_and(|client| client.greeted);
         let (client, id) = (request.client, request.raw_id());
+        let (hailed, greeted) =
+            self.clients.get(&client).map_or((false, false), |client| (client.hailed, client.greeted));
         match request.method {
             _ if matches!(self.state, State::Ending | State::Ended) => {
                 let refusal = self.speaker().closed();
@@ -124,7 +126,7 @@ impl Desk<'_> {
                 let text = "Method not found: server/discover (use initialize)";
                 self.refuse(client, id, &Refusal::new(code::METHOD, text));
             }
-            method if !greeted => {
+            method if !hailed => {
                 let refusal = self.speaker().ungreeted(method);
                 self.refuse(client, id, &refusal);
             }
@@ -141,6 +143,7 @@ impl Desk<'_> {
         };
         if let Some(client) = self.clients.get_mut(&request.client) {
             client.capabilities = declared(params);
+            client.hailed = true;
         }
         self.greeters.push((request.client, id));
         if self.greeting.result.is_some() {
@@ -154,17 +157,17 @@ impl Desk<'_> {
     }
 
     fn client_note(&mut self, from: u64, line: &str, method: &str, params: &str) {
-        let greeted = self.clients.get(&from).is_some_and(|client| client.greeted);
+        let hailed = self.clients.get(&from).is_some_and(|client| client.hailed);
         match method {
             "notifications/cancelled" => self.client_cancel(from, line, params),
             "notifications/progress" => self.client_progress(from, line, params),
-            "notifications/initialized" if greeted => {
+            "notifications/initialized" if hailed => {
                 self.greeting.finished = true;
                 if self.state == State::Ready {
                     self.finish_greeting_as(line);
                 }
             }
-            _ if greeted && self.state == State::Ready => {
+            _ if hailed && self.state == State::Ready => {
                 self.finish_greeting();
                 self.tell_child(&splice(line, &mut []));
             }

@@ -59,7 +59,7 @@ impl Desk<'_> {
         stdin: Arc<Outlet>,
         rest: Arc<AtomicUsize>,
     ) {
-        self.child = Some(ChildEnd { pid, stdin, unterminated: rest, initialized: false });
+        self.child = Some(ChildEnd { pid, stdin, unterminated: rest, initialized: false, deaf: false });
         self.say(&format!("started, pid {pid}"));
         self.happen(Event::Spawned);
     }
@@ -272,7 +272,7 @@ impl Desk<'_> {
     /// Passes the child's own error on to those who wait for `initialize`.
     fn fail_rejected(&mut self) {
         let error = std::mem::take(&mut self.start.reason);
-        for (client, id) in std::mem::take(&mut self.greeters) {
+        for (client, id) in self.dismiss_greeters() {
             self.errors += 1;
             self.answer_raw(client, id.as_raw(), "error", &error);
         }

@@ -91,6 +91,8 @@ struct ChildEnd {
     unterminated: Arc<AtomicUsize>,
     /// Whether `notifications/initialized` was sent to it.
     initialized: bool,
+    /// Whether it takes no more input.
+    deaf: bool,
 }
 
 /// What is known about the start under way, or the last one.
@@ -127,6 +129,8 @@ struct Greeting {
 #[derive(Debug)]
 struct Client {
     outlet: Arc<Outlet>,
+    /// Its `initialize` came and was not refused: what follows may wait with it.
+    hailed: bool,
     /// Its `initialize` was answered.
     greeted: bool,
     /// The capabilities it declared, of those that let a server ask something.
