@@ -212,7 +212,6 @@ impl Finished {
     /// # Panics
     /// When it is another.
     #[track_caller]
-    #[must_use = "look at what it said, or say `done`"]
     pub fn expect(self, status: i32) -> Self {
         assert_eq!(
             self.status,

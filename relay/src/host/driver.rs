@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
 use super::exchange::{Loss, Shared};
-use super::link::Link;
+use super::link::{Gone, Link};
 use super::spawner::{Child, SpawnError, Spawner};
 use crate::server::life::State;
 
@@ -25,14 +25,14 @@ enum Phase<'s> {
     /// A child lives.
     Living(Link),
     /// A child is being ended.
-    Falling(Pin<Box<dyn Future<Output = Loss> + Send>>),
+    Falling(Pin<Box<dyn Future<Output = Gone> + Send>>),
 }
 
 /// What came of it.
 enum Turn {
     Spawned(Result<Child, SpawnError>),
     Lost(Loss),
-    Gone(Loss),
+    Gone(Gone),
 }
 
 /// Drives one server until it has ended.
@@ -112,9 +112,9 @@ fn take<'s>(shared: &Arc<Shared>, phase: Phase<'s>, turn: Turn) -> Phase<'s> {
             shared.exchange().lost();
             Phase::Falling(Box::pin(link.put_down(loss, shared.settings.grace)))
         }
-        (Turn::Gone(loss), _) => {
+        (Turn::Gone(Gone { loss, unread }), _) => {
             tracing::info!(server = %shared.settings.name, ?loss, "server child gone");
-            shared.exchange().gone(loss);
+            shared.exchange().gone(loss, &unread);
             Phase::Idle
         }
         (Turn::Lost(_), phase) => phase,

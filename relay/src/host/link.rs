@@ -6,6 +6,9 @@
 //! Runs in: host (tokio; treats every byte of a child as hostile).
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +39,16 @@ pub(super) struct Link {
     reader: JoinHandle<()>,
     writer: JoinHandle<()>,
     errors: JoinHandle<()>,
+    /// Keeps the child's input open, so that what it never read can be found there.
+    spare: Option<OwnedFd>,
+}
+
+/// What is known about a child that is gone.
+#[derive(Debug)]
+pub(super) struct Gone {
+    pub(super) loss: Loss,
+    /// What it left in its input.
+    pub(super) unread: Vec<u8>,
 }
 
 impl fmt::Debug for Link {
@@ -49,6 +62,8 @@ impl Link {
     pub(super) fn start(shared: &Arc<Shared>, child: Child) -> Self {
         let incarnation = shared.exchange().incarnation();
         let errors = tokio::spawn(drain(shared.clone(), incarnation, child.stderr));
+        // Without it a call that nobody read is answered with an error: no harm.
+        let spare = child.stdin.as_fd().try_clone_to_owned().ok();
         let stdin = Arc::new(Outlet::new(child.stdin));
         let writer = tokio::spawn(write(shared.clone(), stdin.clone()));
         let lines = Lines::new(child.stdout, shared.settings.max_frame);
@@ -56,7 +71,7 @@ impl Link {
         // Known before the first line is read, so that no line is taken for an earlier child's.
         shared.exchange().spawned(child.pid, stdin.clone(), unterminated);
         let reader = tokio::spawn(read(shared.clone(), incarnation, lines));
-        Self { process: child.process, stdin, reader, writer, errors }
+        Self { process: child.process, stdin, reader, writer, errors, spare }
     }
 
     /// Resolves when the child is lost. Cancel-safe; to be asked once more only if it did not resolve.
@@ -70,7 +85,7 @@ impl Link {
     }
 
     /// Ends the compartment of a child that is lost or given up; returns how it was lost, as well as known.
-    pub(super) async fn put_down(mut self, mut loss: Loss, grace: Duration) -> Loss {
+    pub(super) async fn put_down(mut self, mut loss: Loss, grace: Duration) -> Gone {
         if loss == Loss::Deaf {
             // It may still be answering, or about to end.
             loss = timeout(grace, self.ended()).await.unwrap_or(loss);
@@ -79,20 +94,19 @@ impl Link {
             let ending = timeout(LINGER, self.process.exited()).await;
             loss = ending.map_or(loss, Loss::Exited);
         }
-        self.finish().await;
-        loss
+        Gone { loss, unread: self.finish().await }
     }
 
     /// Ends the child in the polite order.
-    pub(super) async fn wind_down(mut self, grace: Duration) -> Loss {
+    pub(super) async fn wind_down(mut self, grace: Duration) -> Gone {
+        self.spare = None;
         self.stdin.close();
         if timeout(grace, self.exited()).await.is_err() {
             self.process.terminate();
             // Ignored: what has not ended by now is killed.
             let _ = timeout(grace, self.exited()).await;
         }
-        self.finish().await;
-        Loss::Put
+        Gone { loss: Loss::Put, unread: self.finish().await }
     }
 
     async fn exited(&mut self) -> Ending {
@@ -112,16 +126,32 @@ impl Link {
     }
 
     /// Kills the compartment and takes the last words from its pipes: an answer written before the end
-    /// counts.
-    async fn finish(mut self) {
+    /// counts. Returns what was left in its input.
+    async fn finish(mut self) -> Vec<u8> {
         self.process.kill().await;
+        let queued = self.stdin.halt();
         for task in [&mut self.reader, &mut self.errors] {
             if !task.is_finished() && timeout(DRAIN, &mut *task).await.is_err() {
                 task.abort();
             }
         }
         self.writer.abort();
+        let mut unread = self.spare.map(|pipe| left_in(&pipe)).unwrap_or_default();
+        unread.extend(queued);
+        unread
     }
+}
+
+/// Returns what lies in a pipe, through another reading end of it; nothing where /proc does not give one.
+fn left_in(pipe: &OwnedFd) -> Vec<u8> {
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let reader = pipe::OpenOptions::new().open_receiver(path);
+    let mut left = Vec::new();
+    if let Ok(reader) = reader.and_then(pipe::Receiver::into_nonblocking_fd) {
+        // Ignored: it ends with "would block", since the writing end is open; what came before is there.
+        let _ = File::from(reader).read_to_end(&mut left);
+    }
+    left
 }
 
 /// Writes what the child did not take at once.

@@ -292,3 +292,46 @@ async fn a_server_that_nobody_holds_any_more_ends() {
     drop(host);
     book.wait(LogStream::Relay, "was ended").await;
 }
+
+#[tokio::test]
+async fn what_a_dead_child_never_read_is_sent_to_the_next_one_and_nothing_else_is() {
+    let mut host = Host::played(ServerSettings { concurrency: 9, ..settings() });
+    let (mut client, mut child) = host.pair().await;
+    client.send(&call("1", "read")).await;
+    child.request().await;
+    let filler = "x".repeat(200_000);
+    let line = |id: &str| {
+        format!(
+            r#"{{"params":{{"name":"t","_meta":{{"progressToken":0}},"a":"{filler}","n":1.10}}, "id":{id},"method":"tools/call","jsonrpc":"2.0"}}"#
+        )
+    };
+    for id in ["2", "\"3\""] {
+        client.send(&line(id)).await;
+    }
+    client.send(r#"{"jsonrpc":"2.0","id":4,"method":"resources/list"}"#).await;
+    client.send(r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"t"}}"#).await;
+    let sent = async {
+        while host.server.status().running < 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(sent).await;
+    child.exit(Ending::Code(0));
+    // The first child's end of the pipe is still open in the test: the relay has to have looked already.
+    let mut next = host.child().await;
+    drop(child);
+    let answer = client.json().await;
+    assert_eq!((refusal(&answer).0, &answer["id"]), (code::ENDED, &1.into()));
+    next.greet("{}").await;
+    next.take().await;
+    let (own, seen) = next.request().await;
+    assert_eq!(seen, format!(r#"{{"jsonrpc":"2.0","id":"{own}","method":"resources/list"}}"#));
+    for id in ["2", "\"3\""] {
+        let (own, seen) = next.request().await;
+        let expected =
+            line(&format!("\"{own}\"")).replace(r#"Token":0"#, &format!(r#"Token":"{own}""#));
+        assert!(seen == expected, "{id}");
+        next.answer(&own, "{}").await;
+        client.expect(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).await;
+    }
+}

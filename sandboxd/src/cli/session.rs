@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use http_body_util::BodyExt;
@@ -15,8 +16,10 @@ use super::client::{Client, block_on};
 use super::flags::SessionFlags;
 use super::start::{DaemonFlags, start};
 use super::{say, table, trust};
+use crate::api::place::Place;
 use crate::api::{Secret, SessionView, State, UpRequest};
 use crate::fault::{Fault, Kind};
+use crate::host::daemon::Lock;
 
 /// Make a session in the daemon; starts the daemon when none runs.
 #[derive(Debug, Args)]
@@ -53,10 +56,7 @@ impl Up {
         let view = block_on(async {
             let mut client = match Client::connect(&place).await {
                 Ok(client) => client,
-                Err(_) => {
-                    start(&place, self.dir.as_deref())?;
-                    Client::connect(&place).await?
-                }
+                Err(_) => reach(&place, self.dir.as_deref()).await?,
             };
             client.ask::<SessionView>(Method::POST, "/v1/sessions", &request).await
         })?;
@@ -69,6 +69,22 @@ impl Up {
         print(&format!("{}\n", view.name))?;
         Ok(0)
     }
+}
+
+/// Starts a daemon and connects to it, or to the one that somebody else has started meanwhile.
+async fn reach(place: &Place, directory: Option<&Path>) -> Result<Client, Fault> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const PACE: Duration = Duration::from_millis(20);
+    let Err(fault) = start(place, directory) else { return Client::connect(place).await };
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    // A lock that is held is another daemon's, which is about to listen.
+    while Lock::take(place).is_err() && tokio::time::Instant::now() < deadline {
+        if let Ok(client) = Client::connect(place).await {
+            return Ok(client);
+        }
+        tokio::time::sleep(PACE).await;
+    }
+    Err(fault)
 }
 
 /// Reads the secrets that come from the client's own environment, those that a server uses.

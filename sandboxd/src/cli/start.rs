@@ -66,6 +66,7 @@ impl Serve {
     pub(super) fn run(self) -> Result<i32, Fault> {
         let place = self.daemon.place()?;
         self.begin_log();
+        sandbox_sys::process::set_name(c"host");
         let lock = Lock::take(&place)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Fault::chain(Kind::Host, &error))?;

@@ -146,6 +146,11 @@ impl Compartment {
         self.line.send(&InitOrder::Launch { job, terminal }, &descriptors).await
     }
 
+    /// Resolves when every process of the compartment has ended.
+    pub(crate) async fn ended(&self) {
+        ended(&self.pidfd).await;
+    }
+
     /// Kills every process of the compartment and waits until the last has ended.
     pub(crate) async fn end(&self) {
         // Ignored: a compartment that has ended already is as it should be.

@@ -223,21 +223,19 @@ fn processes(answers: &mut Answers) {
 }
 
 /// Doors beside the native one.
+#[cfg(target_arch = "x86_64")]
 fn foreign(answers: &mut Answers) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // getpid, with the bit of x32; socket likewise; and the number that only x32 has for ioctl.
-        for (name, number) in [("getpid", 39), ("socket", 41), ("ioctl", 514)] {
-            let attempt = || call(0x4000_0000 | number, &[2, 1, 0]);
-            note(answers, &format!("x32 {name}"), in_child(attempt));
-        }
-        note(answers, "int 0x80", in_child(old_door));
+    // getpid, with the bit of x32; socket likewise; and the number that only x32 has for ioctl.
+    for (name, number) in [("getpid", 39), ("socket", 41), ("ioctl", 514)] {
+        let attempt = || call(0x4000_0000 | number, &[2, 1, 0]);
+        note(answers, &format!("x32 {name}"), in_child(attempt));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = answers;
-    }
+    note(answers, "int 0x80", in_child(old_door));
 }
+
+/// This architecture has one door only.
+#[cfg(not(target_arch = "x86_64"))]
+fn foreign(_answers: &mut Answers) {}
 
 /// getpid by the interrupt of 32-bit programs.
 #[cfg(target_arch = "x86_64")]

@@ -7,11 +7,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{ANSWER_BOUND, Desk, FAR};
+use super::{ANSWER_BOUND, Desk};
 use crate::jsonrpc::{Edit, Id, Refusal, answer_frame, error_frame, progress_tokens, span, splice};
 use crate::server::life::State;
 use crate::server::ticket::{Side, Ticket};
-use crate::server::words::Limit;
 
 /// How many requests may wait for one server.
 const WAITING: usize = 1_024;
@@ -119,7 +118,7 @@ impl Desk<'_> {
     pub(super) fn take_request(&mut self, request: &Request<'_>) {
         let call = request.method == CALL;
         self.calls += u64::from(call);
-        if self.state != State::Ready {
+        if !self.hears() {
             self.hold(request);
             self.need();
         } else if !call {
@@ -149,9 +148,12 @@ impl Desk<'_> {
     fn has_turn(&self) -> bool {
         let room = self.shared.settings.max_frame;
         let heard = self.child.as_ref().is_some_and(|child| child.stdin.queued() <= room);
-        self.state == State::Ready
-            && heard
-            && self.running < self.shared.settings.concurrency.max(1)
+        self.hears() && heard && self.running < self.shared.settings.concurrency.max(1)
+    }
+
+    /// Says whether there is a child that takes messages.
+    fn hears(&self) -> bool {
+        self.state == State::Ready && self.child.as_ref().is_some_and(|child| !child.deaf)
     }
 
     fn hold(&mut self, request: &Request<'_>) {
@@ -171,6 +173,16 @@ impl Desk<'_> {
         }
     }
 
+    /// Puts back, as the next one, what was taken too early; it is counted already.
+    pub(super) fn put_back(&mut self, held: Held) {
+        self.held_bytes += held.line.len();
+        if &*held.method == CALL {
+            self.queue.push_front(held.client, held);
+        } else {
+            self.parked.push_front(held);
+        }
+    }
+
     /// Sends the calls whose turn it is.
     pub(in super::super) fn pump(&mut self) {
         while self.has_turn() {
@@ -182,21 +194,26 @@ impl Desk<'_> {
 
     /// Sends what waited for the child, in order.
     pub(super) fn unpark(&mut self) {
-        for held in std::mem::take(&mut self.parked) {
+        while self.hears() {
+            let Some(held) = self.parked.pop_front() else { break };
             self.held_bytes -= held.line.len();
             self.send_plain(&held.request());
         }
         self.pump();
     }
 
-    /// Sends one request to the child and notes it as under way.
+    /// Sends one request to the child and notes it as under way. A child that takes no more input has not
+    /// seen it: then it waits for the next child.
     fn transmit(&mut self, request: &Request<'_>) {
         let Some(id) = Id::from_raw(request.raw_id()) else { return };
         if request.method != "ping" {
             self.finish_greeting();
         }
         let ticket = self.ticket(Side::Client);
-        self.tell_child(&request.frame(&ticket.to_string()));
+        if !self.tell_child(&request.frame(&ticket.to_string())) {
+            self.put_back(request.hold());
+            return;
+        }
         let now = Instant::now();
         let token = request.tokens.last().and_then(|at| request.line.get(at.clone()));
         let flight = Flight {
@@ -273,52 +290,6 @@ impl Desk<'_> {
              \"params\":{{\"requestId\":{ticket},\"reason\":\"{reason}\"}}}}\n"
         );
         self.tell_child(&[frame.as_bytes()]);
-    }
-
-    /// Answers what has waited too long, and finds out when to look again.
-    pub(in super::super) fn tick(&mut self) {
-        let now = Instant::now();
-        let late: Vec<u64> = self.late(now);
-        for number in late {
-            self.expire(number, now);
-        }
-        self.pump();
-        self.tick_course(now);
-        let flights = self.flights.values().map(|flight| flight.call_by.min(flight.idle_by));
-        let course = [self.start.by, self.start.resume].into_iter().flatten();
-        self.next_wake = flights.chain(course).min().unwrap_or(now + FAR);
-    }
-
-    /// Returns what passed a limit. While a client is being asked something on behalf of its calls, their
-    /// silence is the client's, so their idle limit starts anew.
-    fn late(&mut self, now: Instant) -> Vec<u64> {
-        let idle = self.shared.settings.idle;
-        let asked: Vec<u64> = self.asked.values().map(|asked| asked.client).collect();
-        for flight in self.flights.values_mut() {
-            if flight.idle_by <= now && asked.contains(&flight.client) {
-                flight.idle_by = now + idle;
-            }
-        }
-        let late = |flight: &Flight| flight.call_by <= now || flight.idle_by <= now;
-        let mut numbers: Vec<u64> =
-            self.flights.iter().filter(|(_, flight)| late(flight)).map(|(at, _)| *at).collect();
-        numbers.sort_unstable();
-        numbers
-    }
-
-    fn expire(&mut self, number: u64, now: Instant) {
-        let Some(flight) = self.land(number) else { return };
-        let settings = &self.shared.settings;
-        let limit = if flight.call_by <= now {
-            Limit { key: "timeouts.call", length: settings.call, of: "" }
-        } else {
-            Limit { key: "timeouts.idle", length: settings.idle, of: " without progress" }
-        };
-        let unterminated = self.unterminated();
-        let refusal = self.speaker().no_answer(&flight.method, limit, unterminated);
-        self.say(&refusal.message);
-        self.tell_cancelled(number, "no answer within the relay's limit");
-        self.refuse(flight.client, flight.id.as_raw(), &refusal);
     }
 
     /// Returns how many bytes of an unfinished line the child has written.

@@ -189,14 +189,17 @@ impl Desk<'_> {
         }
     }
 
-    /// Writes a frame to the child. What waits for a child that reads nothing is bounded: requests are
+    /// Writes a frame to the child and says whether it was taken. What waits for a child that reads nothing is bounded: requests are
     /// held back before they come here, and the rest is dropped and logged.
-    pub(super) fn tell_child(&mut self, pieces: &[&[u8]]) {
+    pub(super) fn tell_child(&mut self, pieces: &[&[u8]]) -> bool {
         let bound = 3 * self.shared.settings.max_frame;
-        let Some(child) = &self.child else { return };
-        if child.stdin.send(pieces, bound) == Sent::Full {
-            self.say("dropped a message to the child: it does not read its input");
+        let Some(child) = &mut self.child else { return false };
+        match child.stdin.send(pieces, bound) {
+            Sent::Yes => return true,
+            Sent::Closed => child.deaf = true,
+            Sent::Full => self.say("dropped a message to the child: it does not read its input"),
         }
+        false
     }
 
     /// Notes a line of the child that is no message.

@@ -108,8 +108,10 @@ impl Desk<'_> {
 
     fn client_request(&mut self, request: Request<'_>) {
         let (client, id) = (request.client, request.raw_id());
-        let (hailed, greeted) =
-            self.clients.get(&client).map_or((false, false), |client| (client.hailed, client.greeted));
+        let (hailed, greeted) = self
+            .clients
+            .get(&client)
+            .map_or((false, false), |client| (client.hailed, client.greeted));
         match request.method {
             _ if matches!(self.state, State::Ending | State::Ended) => {
                 let refusal = self.speaker().closed();

@@ -59,7 +59,8 @@ impl Desk<'_> {
         stdin: Arc<Outlet>,
         rest: Arc<AtomicUsize>,
     ) {
-        self.child = Some(ChildEnd { pid, stdin, unterminated: rest, initialized: false, deaf: false });
+        self.child =
+            Some(ChildEnd { pid, stdin, unterminated: rest, initialized: false, deaf: false });
         self.say(&format!("started, pid {pid}"));
         self.happen(Event::Spawned);
     }
@@ -77,8 +78,8 @@ impl Desk<'_> {
         self.happen(Event::Lost);
     }
 
-    /// Every process of the compartment is dead.
-    pub(in super::super) fn gone(&mut self, loss: Loss) {
+    /// Every process of the compartment is dead; `unread` is what it left in its input.
+    pub(in super::super) fn gone(&mut self, loss: Loss, unread: &[u8]) {
         self.start.fate = match loss {
             Loss::Exited(ending) => format!("ended with {ending}"),
             Loss::Closed => "closed its output".to_owned(),
@@ -90,6 +91,9 @@ impl Desk<'_> {
         self.child = None;
         self.greeting.number = None;
         self.withdraw_asked();
+        if self.state == State::Draining {
+            self.take_unread(unread);
+        }
         self.happen(Event::Gone);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! One lock, never held across an await. Whoever holds it decides and writes; see the picture in
 //! `host`. The parts: `clients` (what clients send), `child` (what the child sends), `calls` (what is
-//! under way or waits), `course` (the server's life).
+//! under way or waits), `limits` (for how long), `unread` (what a dead child never read), `course` (the
+//! server's life).
 //!
 //! Runs in: host (any tokio task; nothing here waits).
 
@@ -10,6 +11,8 @@ mod calls;
 mod child;
 mod clients;
 mod course;
+mod limits;
+mod unread;
 
 pub(super) use child::answered_id;
 pub(super) use course::Loss;

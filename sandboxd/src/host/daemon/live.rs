@@ -124,6 +124,14 @@ impl Live {
         }
     }
 
+    /// Resolves when the session, or the agent's compartment in it, has ended.
+    pub(super) async fn ended(&self) {
+        tokio::select! {
+            () = self.session.ended() => {}
+            () = self.agent.ended() => {}
+        }
+    }
+
     /// Ends the session: its servers first, in good order, then everything.
     pub(super) async fn end(&self) {
         let ends: Vec<_> = self

@@ -49,22 +49,45 @@ impl Registry {
     }
 
     /// Makes a session.
-    pub(super) async fn up(&self, request: UpRequest) -> Result<SessionView, Fault> {
+    pub(super) async fn up(self: Arc<Self>, request: UpRequest) -> Result<SessionView, Fault> {
         request.file.check()?;
         let name = self.reserve(&request)?;
         let made = self.make(name.clone(), request).await;
-        let mut table = self.table();
         match made {
             Ok(live) => {
                 live.watch();
                 let view = live.view();
-                table.live.insert(name, Slot::Standing(live));
+                self.table().live.insert(name, Slot::Standing(Arc::clone(&live)));
+                tokio::spawn(async move { self.bury(&live).await });
                 Ok(view)
             }
             Err(fault) => {
-                table.live.remove(&name);
+                self.table().live.remove(&name);
                 Err(fault)
             }
+        }
+    }
+
+    /// Waits until a session has ended, and lists it as lost unless somebody asked for its end.
+    async fn bury(&self, live: &Arc<Live>) {
+        live.ended().await;
+        let standing = {
+            let mut table = self.table();
+            let is_it = |slot: &Slot| matches!(slot, Slot::Standing(it) if Arc::ptr_eq(it, live));
+            let standing = table.live.get(&live.record.name).is_some_and(is_it);
+            if standing {
+                table.live.remove(&live.record.name);
+                table.lost.push(live.record.clone());
+            }
+            standing
+        };
+        if standing {
+            tracing::warn!(
+                session = live.record.name.as_str(),
+                id = live.record.id,
+                "session was lost"
+            );
+            live.end().await;
         }
     }
 
@@ -123,7 +146,7 @@ impl Registry {
         found.ok_or_else(|| {
             let was_lost = table.lost.iter().any(|old| old.name.as_str() == key || old.id == key);
             let message = if was_lost {
-                format!("host: the session {key} was lost when its daemon died")
+                format!("host: the session {key} was lost: its processes, or its daemon, died")
             } else {
                 format!("host: there is no session {key:?}")
             };
