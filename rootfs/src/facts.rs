@@ -199,7 +199,8 @@ impl HostFacts {
         guard(&mut tree, &root, policy::TRUSTED_PATHS);
         if let Some(common) = linked_repository(&root) {
             guard(&mut tree, &common, policy::TRUSTED_GIT_PATHS);
-            tree.repository = (!common.starts_with(&root)).then(|| wished(&common)).transpose()?;
+            let elsewhere = !common.starts_with(&root);
+            tree.repository = elsewhere.then(|| Self::mount(&common)).transpose()?;
         }
         Ok(tree)
     }
@@ -361,9 +362,23 @@ fn has_link(root: &Path, name: &Path) -> bool {
 }
 
 /// The repository behind a linked worktree, whose `.git` is a file that names it (gitrepository-layout(5)).
+///
+/// That file is one that a box may have written, so it is believed only when the repository says the same:
+/// its own entry for this worktree points back here. A box cannot write that, unless it could write the
+/// repository already.
 fn linked_repository(root: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(root.join(".git")).ok()?;
-    let private = root.join(text.strip_prefix("gitdir:")?.trim());
-    let common = fs::read_to_string(private.join("commondir")).ok()?;
-    fs::canonicalize(private.join(common.trim())).ok()
+    let entry = fs::canonicalize(root.join(text.strip_prefix("gitdir:")?.trim())).ok()?;
+    let common = fs::canonicalize(entry.parent()?.parent()?).ok()?;
+    let named = fs::read_to_string(entry.join("commondir")).ok()?;
+    let agrees = fs::canonicalize(entry.join(named.trim())).ok()? == common
+        && entry.parent()? == common.join("worktrees");
+    let back = fs::read_to_string(entry.join("gitdir")).ok()?;
+    let points_back = fs::canonicalize(entry.join(back.trim())).ok()? == root.join(".git");
+    let is_repository = ["HEAD", "objects", "refs"].iter().all(|name| common.join(name).exists());
+    (agrees && points_back && is_repository).then_some(common)
 }
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+mod tests;

@@ -53,7 +53,7 @@ async def main(config: str, report: str, file: str, line: str) -> None:
     async with connect(servers["files"]) as files, connect(servers["keeper"]) as keeper:
         await print_tools("files", files)
         before = text_of(await files.call_tool("read_text_file", {"path": file}))
-        added = {"path": file, "content": f"{before}{line}\n"}
+        added = {"path": file, "content": before.removesuffix("\n") + f"\n{line}\n"}
         print(f'"files", write_file: {text_of(await files.call_tool("write_file", added))}')
 
         await print_tools("keeper", keeper)

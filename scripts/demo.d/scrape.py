@@ -29,7 +29,7 @@ def environments(process: Path) -> Iterator[tuple[Path, bytes]]:
             content = (process / name).read_bytes()
         except OSError:
             continue
-        looked_at[name] += 1
+        looked_at["environments" if name == "environ" else "command lines"] += 1
         yield process / name, content
 
 
@@ -45,7 +45,8 @@ def regular(path: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def files(processes: list[Path], directories: list[str]) -> Iterator[tuple[Path, bytes]]:
-    """Yields the files below the directories, and those that processes hold open."""
+    """Yields the kernel's keys, the files that processes hold open, and those below the directories."""
+    yield from regular(Path("/proc/keys"))
     for process in processes:
         try:
             descriptors = list((process / "fd").iterdir())
@@ -68,7 +69,7 @@ def pieces(memory: BinaryIO, start: int, end: int) -> Iterator[bytes]:
             piece = memory.read(min(CHUNK, end - at))
         except (OSError, ValueError):
             return
-        looked_at["MiB of memory"] += len(piece) / CHUNK
+        looked_at["KiB of memory"] += len(piece) // 1024
         yield tail + piece
         tail = piece[-64:]
 
@@ -93,7 +94,6 @@ def places(processes: list[Path], directories: list[str]) -> Iterator[tuple[Path
     for process in processes:
         yield from environments(process)
     yield from files(processes, directories)
-    yield from ((Path("/proc/keys"), key) for _, key in regular(Path("/proc/keys")))
     for process in processes:
         # Its own memory holds what it has just read elsewhere.
         if process.name != str(os.getpid()):
@@ -122,7 +122,7 @@ def main(wanted: str, directories: list[str]) -> None:
                 is_wanted = hashlib.sha256(token).hexdigest() == wanted
                 found = found or is_wanted
                 print("token" if is_wanted else "decoy", place, owner(place))
-    print("looked through", ", ".join(f"{int(count)} {what}" for what, count in looked_at.items()))
+    print("looked through", ", ".join(f"{count} {what}" for what, count in looked_at.items()))
 
 
 main(sys.argv[1], sys.argv[2:])

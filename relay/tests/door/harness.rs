@@ -47,18 +47,24 @@ impl LogSink for Sink {
 }
 
 impl Book {
-    pub(crate) fn has(&self, stream: LogStream, part: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|line| line.1 == stream && line.2.contains(part))
+    fn count(&self, stream: LogStream, part: &str) -> usize {
+        let lines = self.0.lock().unwrap();
+        lines.iter().filter(|line| line.1 == stream && line.2.contains(part)).count()
     }
 
     /// Waits until a line holds `part`.
     pub(crate) async fn wait(&self, stream: LogStream, part: &str) {
+        self.wait_for(stream, part, 1).await;
+    }
+
+    /// Waits until so many lines hold `part`.
+    pub(crate) async fn wait_for(&self, stream: LogStream, part: &str, count: usize) {
         let found = async {
             loop {
                 let told = self.1.notified();
                 tokio::pin!(told);
                 told.as_mut().enable();
-                if self.has(stream, part) {
+                if self.count(stream, part) >= count {
                     return;
                 }
                 told.await;

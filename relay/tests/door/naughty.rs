@@ -61,7 +61,7 @@ async fn noise_goes_to_the_log() {
     let host = Host::naughty("prefix");
     host.greeted().await.text("a", "go").await;
     host.book.wait(LogStream::Noise, "progress 50%").await;
-    let limits = ServerSettings { start: Duration::from_millis(700), ..settings() };
+    let limits = ServerSettings { start: Duration::from_secs(3), ..settings() };
     let host = Host::naughty_with("content_length", limits);
     let mut client = host.connect();
     client.send(&crate::harness::initialize("0", "{}")).await;
@@ -139,10 +139,25 @@ async fn an_answer_given_with_the_last_breath_counts() {
         let mut client = host.greeted().await;
         for round in 1..4 {
             assert_eq!(client.text("a", "go").await, "OK", "{mode}");
+            host.book.wait_for(LogStream::Relay, "ended with status 0", round).await;
             still_works(&mut client).await;
             assert_eq!(host.pids().len(), round + 1, "{mode}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_call_that_meets_an_ending_child_is_carried_out_once_or_gets_an_error() {
+    let host = Host::naughty("reply_then_die");
+    let mut client = host.greeted().await;
+    assert_eq!(client.text("a", "go").await, "OK");
+    // The child ends at this moment: it may have read the call, or not, or be gone already.
+    let answer = client.call("b", "echo").await;
+    if answer["error"].is_object() {
+        assert_eq!(crate::harness::refusal(&answer).0, code::ENDED, "{answer}");
+    }
+    still_works(&mut client).await;
+    assert_eq!(host.pids().len(), 2);
 }
 
 #[tokio::test]
@@ -172,6 +187,7 @@ async fn a_child_that_dies_of_a_cancel_takes_nobody_along() {
     other.send(&call("1", "go")).await;
     host_hang.book.wait(LogStream::Stderr, "rate limited").await;
     kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+    host.book.wait(LogStream::Relay, "ended with signal 9").await;
     still_works(&mut client).await;
     other
         .send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#)

@@ -53,6 +53,11 @@ pub(crate) fn base(
     // types.
     set("PYTHONUNBUFFERED", "1".to_owned());
     set("GIT_TERMINAL_PROMPT", "0".to_owned());
+    // Where the caller's identity is (rootfs writes it): a git that was built with another prefix would look
+    // elsewhere for what is system-wide.
+    if let (Some(_), Some(_)) = &caller.author {
+        set("GIT_CONFIG_SYSTEM", "/etc/gitconfig".to_owned());
+    }
     if let Some(zone) = &caller.time_zone {
         set("TZ", zone.clone());
     }

@@ -59,7 +59,9 @@ pub(crate) fn prepare(
         let source = HostFacts::mount(&mount.source).map_err(|error| refuse(&error, "mounts"))?;
         wishes.mounts.push((source, mount.target.clone(), access(mount.mode)));
     }
-    let trees = wishes.workspace.iter().map(|(tree, access)| (&tree.source, access));
+    let trees = wishes.workspace.iter().flat_map(|(tree, access)| {
+        std::iter::once(&tree.source).chain(&tree.repository).map(move |source| (source, access))
+    });
     let mounts = wishes.mounts.iter().map(|(source, _, access)| (source, access));
     for (source, access) in trees.chain(mounts) {
         let exposed = place.exposed_by(&source.path).filter(|_| *access == Access::ReadWrite);
@@ -179,6 +181,14 @@ fn workspace(
         return Err(Fault::new(Kind::Policy, message)
             .field("workspace")
             .hint("name a directory of a project, or --workspace none"));
+    }
+    if let Some(repository) = &tree.repository {
+        if let Some(reason) = policy::workspace_refusal(&repository.path, &facts.home) {
+            let path = repository.path.display();
+            let message = format!("policy: cannot show the worktree's repository {path}: {reason}");
+            return Err(Fault::new(Kind::Policy, message).field("workspace"));
+        }
+        notes.push(format!("the worktree's repository {} is shown too", repository.path.display()));
     }
     notes.extend(tree.unprotected.iter().map(|path| {
         format!("{} is a symbolic link: sandboxd cannot protect it from the box", path.display())
