@@ -62,11 +62,9 @@ impl TestHost {
     }
 
     fn furnish(&self) {
-        for name in ["state", "bin", "config/git"] {
+        for name in ["config/git"] {
             std::fs::create_dir_all(self.path(name)).expect("cannot make a directory");
         }
-        // A copy: a box gets the directory, and the one it was built in holds much else.
-        std::fs::copy(&self.probe, self.path("bin/probe")).expect("cannot copy the probe");
         let identity = "[user]\n\tname = Ann Example\n\temail = ann@example.org\n";
         std::fs::write(self.path("config/git/config"), identity)
             .expect("cannot write git's settings");
@@ -92,8 +90,8 @@ impl TestHost {
 
     /// Returns the probe's path on the host.
     #[must_use]
-    pub fn probe(&self) -> PathBuf {
-        self.path("bin/probe")
+    pub fn probe(&self) -> &Path {
+        &self.probe
     }
 
     /// Returns the program under test.

@@ -29,7 +29,7 @@ mod tree;
 pub use deadline::{DEADLINE, eventually, within};
 pub use host::TestHost;
 pub use missing::Missing;
-pub use order::Order;
+pub use order::{Order, PROBE};
 pub use process::{Process, descendants, own_user};
 pub use running::{Finished, Running};
 pub use screen::Screen;

@@ -13,7 +13,7 @@ use crate::running::{Finished, Running};
 use crate::screen::Screen;
 
 /// Where a box sees the probe.
-const PROBE_DIRECTORY: &str = "/mnt/probe";
+pub const PROBE: &str = "/mnt/probe";
 
 /// A command line of sandboxd, with the caller's surroundings.
 #[derive(Debug, Clone)]
@@ -54,8 +54,8 @@ impl<'a> Order<'a> {
     /// Shows the probe.
     #[must_use]
     pub fn with_probe(self) -> Self {
-        let directory = self.host.path("bin");
-        self.mount(format!("{}:{PROBE_DIRECTORY}", directory.display()))
+        let source = self.host.probe().display();
+        self.mount(format!("{source}:{PROBE}"))
     }
 
     /// Sets a variable of the caller's, which is nobody's in the box.
@@ -109,16 +109,15 @@ impl<'a> Order<'a> {
     #[must_use]
     pub fn on_screen<W: AsRef<OsStr>>(self, command: impl IntoIterator<Item = W>) -> Screen {
         let words = self.line(command);
-        Screen::start(&self.host.probe(), &words, &self.directory, &self.environment)
+        Screen::start(self.host.probe(), &words, &self.directory, &self.environment)
     }
 
     /// Runs the probe in the box and returns what it answered.
     #[track_caller]
     #[must_use]
     pub fn probe<W: AsRef<OsStr>>(self, words: impl IntoIterator<Item = W>) -> Value {
-        let program = format!("{PROBE_DIRECTORY}/probe");
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
-        let command: Vec<OsString> = [program.into()].into_iter().chain(words).collect();
+        let command: Vec<OsString> = [PROBE.into()].into_iter().chain(words).collect();
         self.with_probe().command(command).expect(0).json()
     }
 

@@ -24,6 +24,8 @@ fn base(host: &TestHost) -> BTreeMap<String, String> {
         ("TMPDIR", "/tmp"),
         ("PYTHONUNBUFFERED", "1"),
         ("GIT_TERMINAL_PROMPT", "0"),
+        // A git below another prefix looks elsewhere for the box's own settings.
+        ("GIT_CONFIG_SYSTEM", "/etc/gitconfig"),
     ];
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }

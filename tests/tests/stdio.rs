@@ -3,7 +3,7 @@
 //! Runs in: the test's own process.
 
 use nix::sys::signal::Signal;
-use sandboxd_tests::{TestHost, needs};
+use sandboxd_tests::{PROBE, TestHost, needs};
 use serde_json::json;
 
 #[test]
@@ -101,7 +101,7 @@ fn a_command_gets_pipes_in_place_of_the_caller_s_files() {
     // A shell of the caller's puts files in the three places.
     let files = format!("exec \"$@\" < '{0}/in' > '{0}/out' 2> '{0}/err'", tree.path().display());
     let order = host.run().started_by(["sh", "-c", &files, "caller"]).with_probe();
-    order.command(["/mnt/probe/probe", "fds"]).done();
+    order.command([PROBE, "fds"]).done();
     let fds: serde_json::Value = serde_json::from_str(&tree.read("out")).unwrap();
     for number in ["0", "1", "2"] {
         let target = fds[number].as_str().unwrap();
@@ -135,10 +135,9 @@ fn a_signal_to_the_client_reaches_the_command() {
         (Signal::SIGQUIT, "QUIT"),
     ];
     for (signal, name) in signals {
-        let text = format!(
-            "trap 'echo got {name}; exit 9' {name}; echo ready; while :; do read x < /dev/zero; done"
-        );
-        let mut running = host.run().start(["bash", "-c", &text]);
+        let text =
+            format!("trap 'echo got {name}; exit 9' {name}; echo ready; while :; do read x; done");
+        let mut running = host.run().input("").start(["bash", "-c", &text]);
         running.answers("ready");
         running.signal(signal);
         assert_eq!(running.wait().expect(9).text(), format!("ready\ngot {name}\n"));
@@ -159,8 +158,8 @@ fn interrupt_and_terminate_end_a_sleeping_command() {
 #[test]
 fn a_command_that_ignores_the_first_signal_ends_by_the_second() {
     let host = needs!(TestHost::start());
-    let text = "trap 'echo heard' TERM; echo ready; while :; do read x < /dev/zero; done";
-    let mut running = host.run().start(["bash", "-c", text]);
+    let text = "trap 'echo heard' TERM; echo ready; while :; do read x; done";
+    let mut running = host.run().input("").start(["bash", "-c", text]);
     running.answers("ready");
     running.signal(Signal::SIGTERM);
     running.answers("heard");

@@ -58,13 +58,16 @@ fn a_signal_to_the_client_ends_a_command_on_a_terminal() {
 fn jobs_are_stopped_and_go_on() {
     let host = needs!(TestHost::start());
     let mut screen = host.run().on_screen(["bash", "--norc", "-i"]);
-    screen.types("cat\r");
+    // Typed like this, "reading" stands on the screen only when cat is about to read.
+    screen.types("echo read''ing; cat\r");
+    screen.shows("reading");
     screen.types("echoed\r");
     // Once as typed, once as cat wrote it.
     screen.shows("echoed\r\nechoed");
     screen.types("\x1a");
     screen.shows("Stopped");
-    screen.types("jobs; fg\r");
+    screen.types("echo going''on; fg\r");
+    screen.shows("goingon");
     screen.types("again\r");
     screen.shows("again\r\nagain");
     screen.types("\x03");

@@ -144,10 +144,11 @@ pub(crate) const EXEC: &str = "sandboxd-exec";
 /// The word for an MCP connection in `Upgrade`; the bytes are those of the stdio transport.
 pub(crate) const MCP: &str = "sandboxd-mcp";
 
-/// Says whether a payload may have a descriptor of a caller's: a pipe, or /dev/null by its numbers (1:3).
+/// Says whether the daemon takes a descriptor from a client: a pipe, or /dev/null by its numbers (1:3).
 ///
 /// A terminal could be typed into, a regular file reopened for writing through /proc/self/fd, and a socket
-/// keeps the network it was made in.
+/// keeps the network it was made in. A pipe can be reopened there in its other direction, so a client passes
+/// none but those that it has made for this one command.
 pub(crate) fn is_harmless(descriptor: &OwnedFd) -> bool {
     let Ok(clone) = descriptor.try_clone() else { return false };
     File::from(clone).metadata().is_ok_and(|data| {

@@ -19,10 +19,12 @@ use tokio::sync::mpsc;
 use super::client::{Client, block_on};
 use super::session::path;
 use super::start::DaemonFlags;
+use super::stdio::Plumbing;
 use super::terminal::Raw;
 use crate::api::frame::{self, Exit, FrameKind};
-use crate::api::{EXEC, ExecRequest, TerminalRequest, is_harmless};
+use crate::api::{EXEC, ExecRequest, TerminalRequest};
 use crate::fault::{Fault, Kind};
+use crate::host::Streams;
 
 /// Run a command in a session, beside those that run there already.
 #[derive(Debug, Args)]
@@ -131,19 +133,20 @@ type Outgoing = mpsc::Sender<(FrameKind, Vec<u8>)>;
 
 /// Talks until the command has ended.
 async fn converse(mut stream: UnixStream, terminal: bool, detach: bool) -> Result<Exit, Fault> {
-    let passed = if terminal || detach { [None, None, None] } else { passable() };
-    let feeds = !detach && passed[0].is_none();
-    start(&stream, &passed).await.map_err(|error| lost(&error))?;
-    drop(passed);
+    let cannot = |failure| Fault::new(Kind::Host, format!("client: {failure}"));
+    let plumbing = (!terminal && !detach).then(|| Plumbing::make(false)).transpose();
+    let (streams, kept) = plumbing.map_err(cannot)?.map(Plumbing::split).unzip();
+    start(&stream, streams).await.map_err(|error| lost(&error))?;
     if detach {
         return read_exit(&mut stream).await;
     }
+    let copying = kept.map(|kept| Plumbing::copy(kept, None)).transpose().map_err(cannot)?;
     let raw = (terminal && std::io::stdin().is_terminal()).then(Raw::begin).transpose();
-    let raw = raw.map_err(|error| Fault::new(Kind::Host, format!("client: {error}")))?;
+    let raw = raw.map_err(cannot)?;
     let (mut from, to) = stream.into_split();
     let (outgoing, queue) = mpsc::channel(8);
     tokio::spawn(write_frames(to, queue));
-    if feeds {
+    if terminal {
         feed(outgoing.clone());
     }
     let listening = tokio::spawn(listen(outgoing));
@@ -158,26 +161,22 @@ async fn converse(mut stream: UnixStream, terminal: bool, detach: bool) -> Resul
         }
     };
     listening.abort();
+    if let Some(copying) = copying {
+        copying.finish();
+    }
     drop(raw);
     Ok(exit)
 }
 
-/// Copies of our descriptors, where a payload may have them as they are: then no byte is copied.
-fn passable() -> [Option<OwnedFd>; 3] {
-    let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    [input.as_fd(), output.as_fd(), error.as_fd()]
-        .map(|ours| ours.try_clone_to_owned().ok().filter(is_harmless))
-}
-
-/// Sends the first frame with the descriptors.
-async fn start(stream: &UnixStream, passed: &[Option<OwnedFd>; 3]) -> std::io::Result<()> {
-    let mask = passed
-        .iter()
-        .enumerate()
-        .fold(0_u8, |mask, (bit, fd)| mask | (u8::from(fd.is_some()) << bit));
-    let descriptors: Vec<_> = passed.iter().flatten().map(AsFd::as_fd).collect();
+/// Sends the first frame, and the pipes that were made for this command: the daemon copies no byte then.
+async fn start(stream: &UnixStream, streams: Option<Streams>) -> std::io::Result<()> {
+    let passed = match &streams {
+        Some(Streams::Pipes(pipes)) => pipes.iter().map(AsFd::as_fd).collect(),
+        Some(Streams::Terminal { .. }) | None => Vec::new(),
+    };
+    let mask = if passed.is_empty() { 0 } else { 0b111 };
     let bytes = [FrameKind::Start as u8, 0, 0, 0, 1, mask];
-    let send = || Ok(sandbox_sys::channel::send(stream.as_fd(), &bytes, &descriptors)?);
+    let send = || Ok(sandbox_sys::channel::send(stream.as_fd(), &bytes, &passed)?);
     stream.async_io(tokio::io::Interest::WRITABLE, send).await
 }
 

@@ -1,8 +1,9 @@
 //! What a payload gets as 0, 1 and 2, and who copies.
 //!
-//! A pipe or /dev/null of the caller's may be passed on as it is. A terminal could be typed into, a regular
-//! file reopened for writing through /proc/self/fd, and a socket keeps the network it was made in: those stay
-//! outside, and threads here copy between them and pipes.
+//! Nothing of the caller's is passed in. A terminal could be typed into; a regular file reopened for writing
+//! through /proc/self/fd; a socket keeps the network it was made in; and a pipe can be reopened there in its
+//! other direction: a script that a shell reads from a pipe could be written to, what others put into an
+//! output be taken out. So a payload gets pipes that were made for it, or /dev/null, and threads here copy.
 //!
 //! Runs in: client (threads that block; the payload's bytes pass and are not looked at).
 
@@ -12,17 +13,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbox_sys::terminal;
 use sandbox_sys::{Failing, Failure};
 
-use crate::api::is_harmless;
 use crate::host::Streams;
 
 /// The copying that goes on beside a command.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Copying {
     /// These end when everything was written.
     outputs: Vec<JoinHandle<()>>,
+    /// Closed to say that the command has ended.
+    stop: Option<OwnedFd>,
 }
 
 /// The streams for a command, and the ends that we keep.
@@ -62,21 +65,22 @@ impl Plumbing {
         Ok(Self { streams: Streams::Pipes(pipes), kept })
     }
 
-    /// Starts the copying. `master` is the command's terminal, when it has one.
+    /// Starts the copying. `master` is the command's terminal, when it has one here.
     pub(super) fn copy(kept: Kept, master: Option<&OwnedFd>) -> Result<Copying, Failure> {
-        let mut copying = Copying::default();
+        let (stopped, stop) = nix::unistd::pipe2(OFlag::O_CLOEXEC).failing("make a pipe")?;
+        let mut copying = Copying { outputs: Vec::new(), stop: Some(stop) };
         for (direction, end) in kept.0 {
             let end = File::from(end);
             match direction {
                 Direction::Input => feed(std::io::stdin().as_fd(), end)?,
-                Direction::Output => copying.drain(end, std::io::stdout().as_fd())?,
-                Direction::Error => copying.drain(end, std::io::stderr().as_fd())?,
+                Direction::Output => copying.drain(end, std::io::stdout().as_fd(), &stopped)?,
+                Direction::Error => copying.drain(end, std::io::stderr().as_fd(), &stopped)?,
             }
         }
         if let Some(master) = master {
             let clone = || master.try_clone().map(File::from).failing("hold the terminal");
             feed(std::io::stdin().as_fd(), clone()?)?;
-            copying.drain(clone()?, std::io::stdout().as_fd())?;
+            copying.drain(clone()?, std::io::stdout().as_fd(), &stopped)?;
         }
         Ok(copying)
     }
@@ -92,18 +96,48 @@ impl Plumbing {
 pub(super) struct Kept(Vec<(Direction, OwnedFd)>);
 
 impl Copying {
-    fn drain(&mut self, mut from: File, to: BorrowedFd<'_>) -> Result<(), Failure> {
+    fn drain(&mut self, from: File, to: BorrowedFd<'_>, stopped: &OwnedFd) -> Result<(), Failure> {
         let mut to = File::from(to.try_clone_to_owned().failing("hold a standard stream")?);
-        // A terminal whose last user is gone answers EIO, which is its end of file.
-        self.outputs.push(std::thread::spawn(move || copy(&mut from, &mut to)));
+        let stopped = stopped.try_clone().failing("hold a pipe")?;
+        self.outputs.push(std::thread::spawn(move || drain(from, &mut to, &stopped)));
         Ok(())
     }
 
-    /// Waits until everything that the box wrote has been written.
-    pub(super) fn finish(self) {
+    /// Waits until everything has been written that the command wrote before it ended.
+    ///
+    /// Its background processes may hold a pipe open for ever: what is in it now is copied, and no more.
+    pub(super) fn finish(mut self) {
+        drop(self.stop.take());
         for output in self.outputs {
             // Ignored: a thread that panicked has told its own story.
             let _ = output.join();
+        }
+    }
+}
+
+/// Copies until the end; once `stopped` is closed, until there is nothing left at the moment.
+fn drain(mut from: File, to: &mut File, stopped: &OwnedFd) {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut last = false;
+    loop {
+        let mut sources = [
+            PollFd::new(from.as_fd(), PollFlags::POLLIN),
+            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
+        ];
+        let wait = if last { PollTimeout::ZERO } else { PollTimeout::NONE };
+        let count = if last { 1 } else { 2 };
+        let _polled = poll(&mut sources[..count], wait);
+        let [has_more, has_ended] = sources.map(|source| source.any().unwrap_or(false));
+        match (has_more, last || has_ended) {
+            (true, _) => match from.read(&mut buffer) {
+                Ok(count @ 1..) if to.write_all(&buffer[..count]).is_ok() => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // A terminal whose last user is gone answers EIO, which is its end of file.
+                Ok(_) | Err(_) => return,
+            },
+            (false, true) if last => return,
+            (false, true) => last = true,
+            (false, false) => {}
         }
     }
 }
@@ -131,18 +165,25 @@ fn copy(from: &mut File, to: &mut File) {
     }
 }
 
-/// Passes a descriptor on as it is where that is harmless; else makes a pipe and keeps its other end.
+/// Makes what the command gets instead of one of ours, and keeps the other end.
 fn pass(
     ours: BorrowedFd<'_>,
     direction: Direction,
     kept: &mut Vec<(Direction, OwnedFd)>,
 ) -> Result<OwnedFd, Failure> {
-    let copy = ours.try_clone_to_owned().failing("hold a standard stream")?;
-    if is_harmless(&copy) {
-        return Ok(copy);
+    if is_null(ours) {
+        let null = File::options().read(true).write(true).open("/dev/null");
+        return null.map(OwnedFd::from).failing("open /dev/null");
     }
     let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC).failing("make a pipe")?;
     let (theirs, end) = if direction == Direction::Input { (read, write) } else { (write, read) };
     kept.push((direction, end));
     Ok(theirs)
+}
+
+/// /dev/null by its numbers (1:3) and not by its name.
+fn is_null(ours: BorrowedFd<'_>) -> bool {
+    let null = nix::sys::stat::makedev(1, 3);
+    let is_device = |kind| kind & nix::libc::S_IFMT == nix::libc::S_IFCHR;
+    nix::sys::stat::fstat(ours).is_ok_and(|data| is_device(data.st_mode) && data.st_rdev == null)
 }

@@ -6,11 +6,12 @@
 //!
 //! Runs in: host (reads metadata).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use policy::{Server, ServerDirectory};
-use rootfs::{Access, MountPlan, Step};
+use rootfs::{Access, MountPlan, Shape, Step};
+
+use super::hops::hops;
 
 use crate::fault::{Fault, Kind};
 
@@ -80,7 +81,7 @@ fn program_files(start: Start<'_>, program: &str) -> Vec<PathBuf> {
     let found = candidates.into_iter().find(|path| outside(start.plan, path).is_file());
     let Some(found) = found else { return Vec::new() };
     let mut files = vec![found.clone()];
-    files.extend(fs::canonicalize(outside(start.plan, &found)));
+    files.extend(hops(&outside(start.plan, &found)));
     files
 }
 
@@ -100,8 +101,12 @@ fn script(start: Start<'_>) -> Option<(String, PathBuf)> {
 
 fn place(start: Start<'_>, word: &str) -> Option<(String, PathBuf)> {
     let path = start.directory.join(word);
-    let real = fs::canonicalize(outside(start.plan, &path)).ok()?;
-    let mount = writable(start.plan, &path).or_else(|| writable(start.plan, &real))?;
+    let real = outside(start.plan, &path);
+    if !real.exists() {
+        return None;
+    }
+    let way = std::iter::once(path).chain(hops(&real));
+    let mount = way.into_iter().find_map(|step| writable(start.plan, &step))?;
     Some((word.to_owned(), mount))
 }
 
@@ -116,6 +121,17 @@ fn mount<'a>(plan: &'a MountPlan, path: &Path) -> Option<(&'a Path, &'a Path, Ac
     binds
         .filter(|(_, target, _)| path.starts_with(target))
         .max_by_key(|(_, target, _)| target.components().count())
+}
+
+/// The read-write mount through which the agent decides what a path of the host is.
+pub(super) fn exposed(plan: &MountPlan, path: &Path) -> Option<PathBuf> {
+    hops(path).iter().find_map(|step| {
+        plan.steps.iter().find_map(|mount| {
+            let Step::Bind { source, access: Access::ReadWrite, .. } = mount else { return None };
+            (source.shape != Shape::Device && step.starts_with(&source.path))
+                .then(|| source.path.clone())
+        })
+    })
 }
 
 /// The path that the box's own link /workspace stands for.

@@ -3,6 +3,7 @@
 //! Runs in: host.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use policy::{EnvValue, Timeouts};
 use rootfs::{Shape, Source};

@@ -64,6 +64,7 @@ impl Live {
             sources: request.file.secrets,
             sent: request.secrets,
             caller: request.caller,
+            prepared: Arc::clone(&prepared),
         });
         let session = Arc::new(Session::start(zygote, &prepared.order).await?);
         let mut servers = BTreeMap::new();

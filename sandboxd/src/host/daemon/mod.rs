@@ -9,6 +9,7 @@
 mod admit;
 mod code;
 mod exec;
+mod hops;
 mod live;
 mod logs;
 mod record;

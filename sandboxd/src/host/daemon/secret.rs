@@ -14,6 +14,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -23,9 +24,10 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::unix::pipe;
 
+use super::code;
 use crate::api::Secret;
-use crate::host::Caller;
 use crate::host::line::{ended, register};
+use crate::host::{Caller, Prepared};
 
 /// The longest secret, in bytes.
 const LIMIT: u64 = 64 * 1024;
@@ -70,6 +72,16 @@ pub(crate) enum SecretError {
         /// How it ended.
         how: String,
     },
+    /// The agent decides what is read or run.
+    #[error("cannot read the secret {name}: {path} lies below {mount}, which the box can write")]
+    Exposed {
+        /// Which secret.
+        name: SecretName,
+        /// The program or file.
+        path: PathBuf,
+        /// The read-write mount.
+        mount: PathBuf,
+    },
     /// It is not a text that an environment variable can hold.
     #[error("cannot use the secret {0}: expected 1 to 65536 bytes of UTF-8 without NUL")]
     Text(SecretName),
@@ -81,11 +93,32 @@ pub(crate) struct Store {
     pub(crate) sources: BTreeMap<SecretName, SecretSource>,
     pub(crate) sent: BTreeMap<SecretName, Secret>,
     pub(crate) caller: Caller,
+    /// What the box can write says what is trusted here.
+    pub(crate) prepared: Arc<Prepared>,
 }
 
 impl Store {
+    /// Refuses a source that the agent decides on: it would run code of the agent's outside, or read what the
+    /// agent names.
+    pub(crate) fn check(&self, name: &SecretName) -> Result<(), SecretError> {
+        let path = match self.sources.get(name) {
+            None | Some(SecretSource::Env(_)) => return Ok(()),
+            Some(SecretSource::File(path)) => path.clone(),
+            Some(SecretSource::Command(argv)) => {
+                let program = argv.first().map(String::as_str).unwrap_or_default();
+                let Some(path) = self.find(program) else { return Ok(()) };
+                path
+            }
+        };
+        match code::exposed(self.prepared.plan(), &path) {
+            Some(mount) => Err(SecretError::Exposed { name: name.clone(), path, mount }),
+            None => Ok(()),
+        }
+    }
+
     /// Reads one secret from its source.
     pub(crate) async fn read(&self, name: &SecretName) -> Result<Secret, SecretError> {
+        self.check(name)?;
         let bytes = match self.sources.get(name) {
             None | Some(SecretSource::Env(_)) => {
                 return self
@@ -106,7 +139,7 @@ impl Store {
         check(name, bytes)
     }
 
-    /// Runs a command in the caller's directory, with the caller's PATH and HOME and nothing else.
+    /// Runs a command with the caller's PATH and HOME and nothing else.
     async fn run(&self, name: &SecretName, argv: &[String]) -> Result<Vec<u8>, SecretError> {
         let program = argv.first().cloned().unwrap_or_default();
         let start = |source: std::io::Error| SecretError::Start {
@@ -146,7 +179,7 @@ impl Store {
             string(&[b"PATH=", self.caller.path.as_bytes()].concat()),
             string(&[b"HOME=", home].concat()),
         ];
-        let directory = string(self.caller.directory.as_os_str().as_bytes());
+        let directory = string(self.directory().as_os_str().as_bytes());
         let pid = spawn(&Program {
             path: &string(path.as_os_str().as_bytes()),
             argv: &argv,
@@ -157,12 +190,21 @@ impl Store {
         Ok(sandbox_sys::process::open(pid)?)
     }
 
-    /// Finds a program as the caller's shell would.
+    /// The caller's directory; its home when the box can write there, for programs obey what lies around them.
+    fn directory(&self) -> &Path {
+        let (directory, home) = (&self.caller.directory, &self.caller.home);
+        let exposed = code::exposed(self.prepared.plan(), directory).is_some();
+        if exposed { home } else { directory }
+    }
+
+    /// Finds a program as the caller's shell would, but never where the box can write.
     fn find(&self, program: &str) -> Option<PathBuf> {
         if program.contains('/') {
             return Some(self.caller.directory.join(program));
         }
         std::env::split_paths(OsStr::new(&self.caller.path))
+            .filter(|directory| directory.is_absolute())
+            .filter(|directory| code::exposed(self.prepared.plan(), directory).is_none())
             .map(|directory| directory.join(program))
             .find(|path| path.is_file())
     }
@@ -190,7 +232,13 @@ impl Drop for Ended {
 
 async fn read_file(name: &SecretName, path: &Path) -> Result<Vec<u8>, SecretError> {
     let cannot = |source| SecretError::File { name: name.clone(), path: path.to_owned(), source };
-    let file = tokio::fs::File::open(path).await.map_err(cannot)?;
+    // Not to wait for a writer of a FIFO, nor to make a terminal ours.
+    let mut options = tokio::fs::OpenOptions::new();
+    options.read(true).custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY);
+    let file = options.open(path).await.map_err(cannot)?;
+    if !file.metadata().await.map_err(cannot)?.is_file() {
+        return Err(cannot(std::io::Error::other("expected a regular file")));
+    }
     let mut bytes = Vec::new();
     file.take(LIMIT + 1).read_to_end(&mut bytes).await.map_err(cannot)?;
     Ok(bytes)

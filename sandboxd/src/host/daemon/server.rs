@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use policy::syscalls::Profile;
-use policy::{EnvValue, Server, ServerDirectory, ServerName};
+use policy::{EnvValue, SecretName, Server, ServerDirectory, ServerName};
 use relay::host::{Child, Ending, Process, SpawnError, Spawner};
 use relay::log::{FileLog, LogSink, LogStream, Redactor};
 use sandbox_sys::{Failing, Failure};
 use tokio::net::unix::pipe;
 
 use super::code;
-use super::secret::Store;
+use super::secret::{SecretError, Store};
 use crate::api::Secret;
 use crate::fault::{Fault, Kind};
 use crate::host::{Compartment, Job, Prepared, Session, SessionError, Streams};
@@ -49,6 +49,9 @@ impl Spawner for Starter {
 impl Starter {
     /// Refuses a server that would hand its secret to whoever edits the workspace.
     pub(super) fn check(&self) -> Result<(), Fault> {
+        for name in self.server.secrets() {
+            self.secrets.check(name).map_err(|error| refuse(name, &error))?;
+        }
         let environment = self.literals();
         code::check(code::Start {
             name: self.name.as_str(),
@@ -116,15 +119,21 @@ impl Starter {
         let mut values = BTreeMap::new();
         for name in self.server.secrets() {
             let value = self.secrets.read(name).await;
-            let value = value.map_err(|error| {
-                let mut fault = Fault::chain(Kind::User, &error).field(format!("secrets.{name}"));
-                fault.message = format!("host: {}", fault.message);
-                fault
-            })?;
+            let value = value.map_err(|error| refuse(name, &error))?;
             values.insert(name.to_string(), value);
         }
         Ok(values)
     }
+}
+
+fn refuse(name: &SecretName, error: &SecretError) -> Fault {
+    let mut fault = Fault::chain(Kind::User, error).field(format!("secrets.{name}"));
+    fault.message = format!("host: {}", fault.message);
+    if let SecretError::Exposed { .. } = error {
+        fault.hint =
+            Some("keep it outside the workspace and every other read-write mount".to_owned());
+    }
+    fault
 }
 
 /// Three pipes: the child's ends block, ours do not.
