@@ -156,7 +156,7 @@ def go(message):
         ROOTS.wait(5)
         send(answer(i, json.dumps(REPLY)))
     elif MODE == "grandchild":
-        subprocess.Popen(["sleep", "600"], start_new_session=True)
+        subprocess.Popen(["sleep", "8"], start_new_session=True)
         os._exit(0)
     elif MODE == "floods_first":
         line = frame(note("notifications/message", {"data": "n" * 1000})) + b"\n"

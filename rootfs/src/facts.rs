@@ -8,10 +8,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::{Uid, User};
-use policy::{PathKind, TrustedPath};
 use thiserror::Error;
 
-use crate::plan::{Access, Guard, Shape, Source};
+use crate::plan::{Guard, Shape, Source};
+use crate::trusted;
 
 /// An entry of `/` or `/etc` that a box gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +57,8 @@ pub struct TreeFacts {
     pub repository: Option<Source>,
     /// What in it is trusted and exists, with its ancestors, ordered from the outside in.
     pub guards: Vec<Guard>,
-    /// Trusted names that are symbolic links, which cannot be protected.
-    pub unprotected: Vec<PathBuf>,
+    /// Trusted names that cannot be protected, and why.
+    pub unprotected: Vec<(PathBuf, &'static str)>,
 }
 
 /// Says what of the host could not be read, or may not be shown.
@@ -194,15 +194,22 @@ impl HostFacts {
             return Err(FactsError::Kind(path.to_owned()));
         }
         let root = source.path.clone();
-        let mut tree =
-            TreeFacts { source, repository: None, guards: Vec::new(), unprotected: Vec::new() };
-        guard(&mut tree, &root, policy::TRUSTED_PATHS);
-        if let Some(common) = linked_repository(&root) {
-            guard(&mut tree, &common, policy::TRUSTED_GIT_PATHS);
-            let elsewhere = !common.starts_with(&root);
-            tree.repository = elsewhere.then(|| Self::mount(&common)).transpose()?;
+        let mut found = trusted::in_workspace(&root);
+        let mut repository = None;
+        if let Some(common) = linked_repository(&root)
+            && !common.starts_with(&root)
+        {
+            found.extend(trusted::in_repository(&common));
+            repository = Some(Self::mount(&common)?);
         }
-        Ok(tree)
+        let (guards, unprotected) = (found.guards, found.unprotected);
+        Ok(TreeFacts { source, repository, guards, unprotected })
+    }
+
+    /// Looks again at what is trusted in a tree, and from the outside in.
+    #[must_use]
+    pub fn guards(root: &Path) -> Vec<Guard> {
+        trusted::in_workspace(root).guards
     }
 
     /// Looks at a path that is to be mounted.
@@ -221,16 +228,6 @@ impl HostFacts {
         }
         Ok(source)
     }
-}
-
-/// The names below a watched directory whose replacement takes a protection away.
-#[must_use]
-pub fn trusted_names(tree: &TreeFacts) -> Vec<PathBuf> {
-    tree.guards
-        .iter()
-        .filter(|guard| guard.access == Access::ReadOnly)
-        .map(|guard| guard.root.join(&guard.path))
-        .collect()
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> FactsError {
@@ -322,43 +319,6 @@ fn shell(listed: &Path) -> PathBuf {
         && !listed.ends_with("nologin")
         && !listed.ends_with("false");
     if known { listed.to_owned() } else { "/bin/sh".into() }
-}
-
-/// Adds guards for the trusted names that exist below `root`, ancestors first.
-fn guard(tree: &mut TreeFacts, root: &Path, rows: &[TrustedPath]) {
-    for row in rows {
-        let name = Path::new(row.path);
-        let Ok(data) = fs::symlink_metadata(root.join(name)) else { continue };
-        if has_link(root, name) {
-            tree.unprotected.push(root.join(name));
-            continue;
-        }
-        let applies = match row.kind {
-            PathKind::File => data.is_file(),
-            PathKind::Directory => data.is_dir(),
-        };
-        if !applies {
-            continue;
-        }
-        for ancestor in name.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()) {
-            add(tree, root, ancestor, Access::ReadWrite);
-        }
-        add(tree, root, name, Access::ReadOnly);
-    }
-    tree.guards.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
-}
-
-fn add(tree: &mut TreeFacts, root: &Path, path: &Path, access: Access) {
-    if !tree.guards.iter().any(|guard| guard.root == root && guard.path == path) {
-        tree.guards.push(Guard { root: root.to_owned(), path: path.to_owned(), access });
-    }
-}
-
-/// Says whether any part of a name is a symbolic link.
-fn has_link(root: &Path, name: &Path) -> bool {
-    name.ancestors()
-        .filter(|path| !path.as_os_str().is_empty())
-        .any(|path| fs::symlink_metadata(root.join(path)).is_ok_and(|data| data.is_symlink()))
 }
 
 /// The repository behind a linked worktree, whose `.git` is a file that names it (gitrepository-layout(5)).

@@ -9,8 +9,9 @@ pub mod apply;
 mod facts;
 mod plan;
 mod tools;
+mod trusted;
 
-pub use facts::{FactsError, HostFacts, TreeFacts, trusted_names};
+pub use facts::{FactsError, HostFacts, TreeFacts};
 pub use plan::{
     Access, Guard, MountPlan, PlanError, Private, Rights, Rule, Shape, Source, Step, Wishes, plan,
 };

@@ -122,9 +122,15 @@ fn take_line(shared: &Shared, client: u64, bytes: &[u8]) {
         Ok(line) => parse_line(line).map(|message| (line, message)),
         Err(_) => Err(Unfit { why: Why::Syntax, id: None }),
     };
-    let mut exchange = shared.exchange();
     match parsed {
-        Ok((line, message)) => exchange.client_message(client, line, &message),
-        Err(unfit) => exchange.client_unfit(client, &unfit),
+        Ok((line, message)) => shared.exchange().client_message(client, line, &message),
+        Err(unfit) if unfit.why == Why::Syntax => {
+            // Whoever sent a broken request waits for its id, not for null.
+            let mut scanner = Scanner::default();
+            scanner.feed(bytes);
+            let id = scanner.id().filter(|_| scanner.has_method());
+            shared.exchange().client_unfit(client, &Unfit { why: unfit.why, id });
+        }
+        Err(unfit) => shared.exchange().client_unfit(client, &unfit),
     }
 }

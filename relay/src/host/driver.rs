@@ -37,6 +37,7 @@ enum Turn {
 
 /// Drives one server until it has ended.
 pub(super) async fn drive(shared: Arc<Shared>, spawner: Arc<dyn Spawner>) {
+    let _guard = Guard(shared.clone());
     let mut phase = Phase::Idle;
     loop {
         phase = follow(&shared, &*spawner, phase);
@@ -61,6 +62,16 @@ pub(super) async fn drive(shared: Arc<Shared>, spawner: Arc<dyn Spawner>) {
         }
     }
     tracing::info!(server = %shared.settings.name, "server ended");
+}
+
+/// Ends the server for its clients if the driver ends before its time, as by a spawner that panics: without
+/// a driver nothing would ever be answered.
+struct Guard(Arc<Shared>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.exchange().collapse();
+    }
 }
 
 impl Phase<'_> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::exchange::{Loss, Shared, answered_id};
 
@@ -130,8 +130,9 @@ impl Link {
     async fn finish(mut self) -> Vec<u8> {
         self.process.kill().await;
         let queued = self.stdin.halt();
+        let by = Instant::now() + DRAIN;
         for task in [&mut self.reader, &mut self.errors] {
-            if !task.is_finished() && timeout(DRAIN, &mut *task).await.is_err() {
+            if !task.is_finished() && timeout_at(by, &mut *task).await.is_err() {
                 task.abort();
             }
         }

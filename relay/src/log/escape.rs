@@ -2,8 +2,6 @@
 //!
 //! Runs in: host (any thread).
 
-use std::fmt::Write;
-
 /// Returns `bytes` as one line of text in which nothing can move a cursor, start a line or change the
 /// direction of writing.
 pub(crate) fn escape(bytes: &[u8]) -> String {
@@ -13,31 +11,26 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
             push(&mut text, character);
         }
         for byte in chunk.invalid() {
-            // Ignored: writing into a String cannot fail.
-            let _ = write!(text, "\\x{byte:02x}");
+            text.push_str(&format!("\\x{byte:02x}"));
         }
     }
     text
 }
 
 fn push(text: &mut String, character: char) {
-    // Ignored (both): writing into a String cannot fail.
+    let number = u32::from(character);
     match character {
         '\t' | ' '..='~' => text.push(character),
-        '\0'..='\x1f' | '\x7f' => {
-            let _ = write!(text, "\\x{:02x}", u32::from(character));
-        }
-        _ if hides(character) => {
-            let _ = write!(text, "\\u{{{:x}}}", u32::from(character));
-        }
+        '\0'..='\x1f' | '\x7f' => text.push_str(&format!("\\x{number:02x}")),
+        _ if hides(number) => text.push_str(&format!("\\u{{{number:x}}}")),
         _ => text.push(character),
     }
 }
 
 /// Says whether a character acts on the text around it instead of showing itself: C1 controls, line and
 /// paragraph separators, zero-width and bidirectional marks, tags, the byte order mark.
-fn hides(character: char) -> bool {
-    matches!(u32::from(character),
+fn hides(number: u32) -> bool {
+    matches!(number,
         0x80..=0x9f | 0x00ad | 0x061c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e
         | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb | 0xe0000..=0xe007f)
 }

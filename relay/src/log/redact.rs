@@ -6,7 +6,7 @@
 //!
 //! Runs in: host (any thread).
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -161,12 +161,9 @@ fn base64_core(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> Vec<u8> {
 }
 
 fn hex(value: &[u8], upper: bool) -> Vec<u8> {
-    let mut text = String::with_capacity(value.len() * 2);
-    for byte in value {
-        // Ignored (both): writing into a String cannot fail.
-        let _ = if upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
-    }
-    text.into_bytes()
+    let digits = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let two = |byte: &u8| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
+    value.iter().flat_map(two).collect()
 }
 
 fn percent(value: &[u8], upper: bool) -> Vec<u8> {

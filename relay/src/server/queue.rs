@@ -70,6 +70,11 @@ impl<T> FairQueue<T> {
         line
     }
 
+    /// Returns all that wait.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.waiting.values_mut().flatten()
+    }
+
     /// Returns how many wait.
     pub(crate) fn len(&self) -> usize {
         self.length

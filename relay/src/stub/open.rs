@@ -2,7 +2,12 @@
 //!
 //! Runs in: client (any thread).
 
+use std::collections::VecDeque;
+
 use crate::jsonrpc::Scanner;
+
+/// How many open requests are known; cancelled ones are never answered and would stay for ever.
+const KNOWN: usize = 4_096;
 
 /// Follows one direction, line by line.
 #[derive(Debug, Default)]
@@ -46,13 +51,16 @@ impl Passing {
 
 /// The ids of the client's requests that have no answer yet, in order.
 #[derive(Debug, Default)]
-pub(super) struct Open(Vec<Box<str>>);
+pub(super) struct Open(VecDeque<Box<str>>);
 
 impl Open {
     /// Notes what the client sent.
     pub(super) fn sent(&mut self, id: &str, has_method: bool) {
         if has_method {
-            self.0.push(id.into());
+            if self.0.len() == KNOWN {
+                self.0.pop_front();
+            }
+            self.0.push_back(id.into());
         }
     }
 
@@ -64,7 +72,7 @@ impl Open {
     }
 
     /// Takes all of them.
-    pub(super) fn take(&mut self) -> Vec<Box<str>> {
+    pub(super) fn take(&mut self) -> VecDeque<Box<str>> {
         std::mem::take(&mut self.0)
     }
 }

@@ -1,4 +1,6 @@
 //! What the child asks its clients.
+//!
+//! Runs in: tests (tokio).
 
 use relay::host::{Ending, LogStream};
 

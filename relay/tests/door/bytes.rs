@@ -1,4 +1,6 @@
 //! Nothing lost, nothing changed: bytes, ids, lengths.
+//!
+//! Runs in: tests (tokio).
 
 use relay::host::{LogStream, ServerSettings};
 
@@ -96,7 +98,8 @@ async fn what_is_no_message_is_refused_and_the_next_one_works() {
     for (line, code, id) in [
         (&b"{\"jsonrpc\""[..], -32_700, "null"),
         (b"hello", -32_700, "null"),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32_700, "null"),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32_700, "1"),
+        (b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":\"a\",\"params\":{", -32_700, "\"a\""),
         (br#"[{"jsonrpc":"2.0","id":1,"method":"tools/call"}]"#, -32_600, "null"),
         (b"[]", -32_600, "null"),
         (br#"{"id":5,"method":"tools/call"}"#, -32_600, "5"),

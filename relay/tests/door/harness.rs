@@ -1,4 +1,6 @@
 //! Servers with a child played by the test or by a python script, and clients on socket pairs.
+//!
+//! Runs in: tests (tokio).
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -1,4 +1,6 @@
 //! The life of the child: started once, replayed, given up, ended.
+//!
+//! Runs in: tests (tokio).
 
 use std::time::{Duration, Instant};
 
@@ -291,6 +293,27 @@ async fn a_server_that_nobody_holds_any_more_ends() {
     drop(client);
     drop(host);
     book.wait(LogStream::Relay, "was ended").await;
+}
+
+#[tokio::test]
+async fn a_greeting_given_with_the_last_breath_counts() {
+    let mut host = Host::played(settings());
+    let mut client = host.connect();
+    client.send(&initialize("0", "{}")).await;
+    client.send(&call("1", "t")).await;
+    let mut child = host.child().await;
+    child.greet("{}").await;
+    child.exit(Ending::Code(0));
+    client.expect(&format!(r#"{{"jsonrpc":"2.0","id":0,"result":{}}}"#, greeting("{}"))).await;
+    // Whether or not the call met the first child, it was not read by it.
+    let mut next = host.child().await;
+    drop(child);
+    next.greet("{}").await;
+    next.take().await;
+    let (own, line) = next.request().await;
+    assert!(line.contains("tools/call"), "{line}");
+    next.answer(&own, "{}").await;
+    client.expect(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).await;
 }
 
 #[tokio::test]

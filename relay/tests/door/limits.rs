@@ -1,4 +1,6 @@
 //! Nothing hung: limits of time, of what waits, of what is kept for those who do not read.
+//!
+//! Runs in: tests (tokio).
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,6 @@
 //! Real children that misbehave: the call is answered, or gets a clear error, and the next one works.
+//!
+//! Runs in: tests (tokio).
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,6 @@
 //! The client's side: the stub and single calls.
+//!
+//! Runs in: tests (tokio).
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ use super::terminal::Raw;
 use super::{say, search, trust};
 use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
-use crate::host::{self, Job, Prepared, Session, SessionError, Zygote};
+use crate::host::{self, Appeared, Job, Prepared, Session, SessionError, Zygote};
 use crate::wire::{CompartmentOrder, Ending};
 
 /// Run one command in a box of its own, without a daemon.
@@ -70,9 +70,13 @@ impl Run {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Fault::chain(Kind::Host, &error))?;
         let terminal = asked.caller.terminal.as_deref();
-        let done = runtime.block_on(serve(&prepared, &self.command, terminal));
+        let appeared = Appeared::default();
+        let done = runtime.block_on(serve(&prepared, &self.command, terminal, &appeared));
         // Threads that read the caller's input may never end; the process does.
         runtime.shutdown_background();
+        for note in appeared.notes() {
+            say(&note);
+        }
         let ending = done.map_err(|error| search::explain(error, &self.command))?;
         Ok(ending.status())
     }
@@ -83,13 +87,15 @@ async fn serve(
     prepared: &Prepared,
     command: &[OsString],
     terminal: Option<&str>,
+    appeared: &Appeared,
 ) -> Result<Ending, SessionError> {
     let zygote = Zygote::start()?;
     let session = Arc::new(Session::start(&zygote, &prepared.order).await?);
     let order =
         CompartmentOrder { profile: Profile::Agent, landlock_required: prepared.landlock_required };
     let compartment = session.compartment(order).await?;
-    let watching = tokio::spawn(host::watch(Arc::clone(&session), prepared.plan().guards.clone()));
+    let watching = host::watch(Arc::clone(&session), prepared.watched(), appeared.clone());
+    let watching = tokio::spawn(watching);
     let wants_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let mut environment = prepared.agent();
     if wants_terminal {

@@ -182,13 +182,12 @@ impl Job {
 #[derive(Debug, Clone)]
 pub(crate) struct Signaller(Arc<OwnedFd>);
 
-impl AsFd for Signaller {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 impl Signaller {
+    /// Returns the descriptor of the command's process.
+    pub(crate) fn process(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.0)
+    }
+
     pub(crate) fn signal(&self, signal: i32) {
         // Ignored: a command that has ended cannot be signalled, and need not be.
         let _ = process::signal_group(self.0.as_fd(), signal);

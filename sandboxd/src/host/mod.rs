@@ -18,5 +18,5 @@ pub(crate) use environment::Caller;
 pub(crate) use error::SessionError;
 pub(crate) use prepare::{Prepared, prepare};
 pub(crate) use session::Session;
-pub(crate) use watch::watch;
+pub(crate) use watch::{Appeared, watch};
 pub(crate) use zygote::Zygote;

@@ -9,6 +9,7 @@ use policy::{LandlockDemand, Mode, SessionFile, Tool, Workspace, WorkspaceChoice
 use rootfs::{Access, FactsError, HostFacts, MountPlan, TreeFacts, Wishes};
 
 use super::environment::{Caller, base};
+use super::watch::Watched;
 use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
 use crate::wire::{LaunchSpec, SetupOrder};
@@ -97,6 +98,15 @@ impl Prepared {
         let mut all = self.base.clone();
         all.extend(self.declared.clone());
         all
+    }
+
+    /// Returns what is to be watched while the session lives.
+    pub(crate) fn watched(&self) -> Watched {
+        let tree = self.workspace.as_ref().filter(|(_, access)| *access == Access::ReadWrite);
+        Watched {
+            guards: self.order.plan.guards.clone(),
+            tree: tree.map(|(tree, _)| tree.source.path.clone()),
+        }
     }
 
     /// Has a file below the workspace protected too: the session's own, which says what the box may.
@@ -190,9 +200,11 @@ fn workspace(
         }
         notes.push(format!("the worktree's repository {} is shown too", repository.path.display()));
     }
-    notes.extend(tree.unprotected.iter().map(|path| {
-        format!("{} is a symbolic link: sandboxd cannot protect it from the box", path.display())
-    }));
+    if wanted.mode == Mode::ReadWrite {
+        notes.extend(tree.unprotected.iter().map(|(path, why)| {
+            format!("{} cannot be protected from the box: {why}", path.display())
+        }));
+    }
     Ok(Some((tree, access(wanted.mode))))
 }
 

@@ -1,7 +1,8 @@
 //! Watches the trusted paths of a workspace from the outside and has them protected again.
 //!
-//! The kernel takes a read-only bind away when the host replaces the file below it. Between that and the new
-//! bind lie some milliseconds in which the box could write the new file; THREAT-MODEL names it.
+//! The kernel takes a read-only bind away when the host replaces the file below it; between that and the new
+//! bind lie some milliseconds in which the box could write the new file. A trusted path that did not exist is
+//! protected once it appears, and reported: nothing here can tell who made it.
 //!
 //! Runs in: host (tokio).
 
@@ -9,10 +10,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
-use rootfs::Guard;
+use policy::{TRUSTED_GIT_PATHS, TRUSTED_PATHS};
+use rootfs::{Access, Guard, HostFacts};
 use sandbox_sys::{Errno, Failing, Failure};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -20,25 +22,61 @@ use tokio::io::unix::AsyncFd;
 use super::line::register;
 use super::session::Session;
 
+/// The trusted paths that have appeared since the session was made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Appeared(Arc<Mutex<BTreeSet<PathBuf>>>);
+
+impl Appeared {
+    /// Says of each path what a person should know of it.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = |path: &PathBuf| {
+            format!(
+                "{} appeared while the box ran; look at it before your own tools do",
+                path.display()
+            )
+        };
+        paths.iter().map(note).collect()
+    }
+
+    fn add(&self, path: PathBuf) {
+        tracing::warn!(path = %path.display(), "trusted path appeared");
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+    }
+}
+
+/// What is watched: the guards that stand, and the tree in which further ones may appear.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched {
+    /// As they stand.
+    pub(crate) guards: Vec<Guard>,
+    /// A workspace that the box can write.
+    pub(crate) tree: Option<PathBuf>,
+}
+
 /// Watches until the session has ended. A path that cannot be protected again ends the session.
-pub(crate) async fn watch(session: Arc<Session>, guards: Vec<Guard>) -> Result<(), Failure> {
-    if guards.is_empty() {
+pub(crate) async fn watch(
+    session: Arc<Session>,
+    mut watched: Watched,
+    appeared: Appeared,
+) -> Result<(), Failure> {
+    if watched.guards.is_empty() && watched.tree.is_none() {
         session.ended().await;
         return Ok(());
     }
-    let watch = Watch::new(&guards)?;
+    let watch = Watch::new(&watched)?;
     loop {
         tokio::select! {
             () = session.ended() => return Ok(()),
             replaced = watch.next() => {
-                let again = affected(&guards, &replaced?);
-                if again.is_empty() {
+                let replaced = replaced?;
+                if !watched.concern(&replaced) {
                     continue;
                 }
-                // Twice: what appeared in a new directory before it was watched tells nobody of itself.
-                let first = session.guard(&again).await;
-                watch.renew(&again);
-                let second = session.guard(&again).await;
+                // Twice: what appears in a new directory before it is watched tells nobody of itself.
+                let first = renew(&session, &mut watched, &replaced, &appeared).await;
+                watch.renew(&watched);
+                let second = renew(&session, &mut watched, &replaced, &appeared).await;
                 if first.and(second).is_err() {
                     session.end().await;
                     return Ok(());
@@ -48,50 +86,109 @@ pub(crate) async fn watch(session: Arc<Session>, guards: Vec<Guard>) -> Result<(
     }
 }
 
-/// The guards that lie at or below one of the replaced paths, outermost first as they came.
-fn affected(guards: &[Guard], replaced: &BTreeSet<PathBuf>) -> Vec<Guard> {
-    let is_below = |guard: &&Guard| {
-        let path = guard.root.join(&guard.path);
-        replaced.iter().any(|changed| path.starts_with(changed))
-    };
-    guards.iter().filter(is_below).cloned().collect()
+/// Has everything protected that was replaced or is new.
+async fn renew(
+    session: &Session,
+    watched: &mut Watched,
+    replaced: &BTreeSet<PathBuf>,
+    appeared: &Appeared,
+) -> Result<(), super::SessionError> {
+    for guard in watched.newcomers() {
+        if guard.access == Access::ReadOnly {
+            appeared.add(guard.root.join(&guard.path));
+        }
+        watched.guards.push(guard);
+    }
+    watched.guards.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
+    let again = watched.affected(replaced);
+    if again.is_empty() { Ok(()) } else { session.guard(&again).await }
+}
+
+impl Watched {
+    /// The guards that lie at or below one of the replaced paths, outermost first as they came.
+    fn affected(&self, replaced: &BTreeSet<PathBuf>) -> Vec<Guard> {
+        let is_below = |guard: &&Guard| {
+            let path = guard.root.join(&guard.path);
+            replaced.iter().any(|changed| path.starts_with(changed))
+        };
+        self.guards.iter().filter(is_below).cloned().collect()
+    }
+
+    /// Says whether one of the paths is trusted, or leads to what may be.
+    fn concern(&self, replaced: &BTreeSet<PathBuf>) -> bool {
+        let names = TRUSTED_PATHS.iter().map(|row| row.path);
+        let git = TRUSTED_GIT_PATHS.iter().filter_map(|row| Path::new(row.path).file_name());
+        let git: Vec<_> = git.collect();
+        let is_trusted = |path: &PathBuf| {
+            let Some(tree) = &self.tree else { return false };
+            let Ok(name) = path.strip_prefix(tree) else { return false };
+            let leads = names.clone().any(|row| Path::new(row).starts_with(name));
+            let in_git = name.starts_with(".git")
+                && path.file_name().is_some_and(|file| git.contains(&file));
+            leads || in_git
+        };
+        let lost = replaced.contains(Path::new("/"));
+        lost || !self.affected(replaced).is_empty() || replaced.iter().any(is_trusted)
+    }
+
+    /// What is trusted by now and has no guard yet.
+    fn newcomers(&self) -> Vec<Guard> {
+        let Some(tree) = &self.tree else { return Vec::new() };
+        let known = |guard: &Guard| {
+            self.guards.iter().any(|other| other.root == guard.root && other.path == guard.path)
+        };
+        HostFacts::guards(tree).into_iter().filter(|guard| !known(guard)).collect()
+    }
+
+    /// The directories in which trusted names and their ancestors stand, or would.
+    fn directories(&self) -> BTreeSet<PathBuf> {
+        let parent = |guard: &Guard| guard.root.join(&guard.path).parent().map(Path::to_owned);
+        let mut all: BTreeSet<PathBuf> = self.guards.iter().filter_map(parent).collect();
+        if let Some(tree) = &self.tree {
+            let parent = |path: &str| tree.join(path).parent().map(Path::to_owned);
+            all.extend(TRUSTED_PATHS.iter().filter_map(|row| parent(row.path)));
+        }
+        all
+    }
 }
 
 struct Watch {
     inotify: Inotify,
     /// The same open file, for tokio.
     readable: AsyncFd<OwnedFd>,
-    directories: std::sync::Mutex<Vec<(WatchDescriptor, PathBuf)>>,
+    directories: Mutex<Vec<(WatchDescriptor, PathBuf)>>,
 }
 
 /// A name appears anew, by creation or by a rename over the old one.
 const APPEARED: AddWatchFlags = AddWatchFlags::IN_CREATE.union(AddWatchFlags::IN_MOVED_TO);
 
 impl Watch {
-    fn new(guards: &[Guard]) -> Result<Self, Failure> {
+    fn new(watched: &Watched) -> Result<Self, Failure> {
         let flags = InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK;
         let inotify = Inotify::init(flags).failing("watch the trusted paths")?;
         let clone = inotify.as_fd().try_clone_to_owned().failing("watch the trusted paths")?;
         let readable = register(clone, Interest::READABLE).failing("watch the trusted paths")?;
-        let watch = Self { inotify, readable, directories: std::sync::Mutex::default() };
-        for directory in parents(guards) {
-            watch.add(&directory).failing_on("watch", &directory)?;
+        let watch = Self { inotify, readable, directories: Mutex::default() };
+        for directory in watched.directories() {
+            match watch.add(&directory) {
+                Ok(()) | Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+                Err(error) => return Err(error).failing_on("watch", &directory),
+            }
         }
         Ok(watch)
     }
 
     fn add(&self, directory: &Path) -> Result<(), Errno> {
         let descriptor = self.inotify.add_watch(directory, APPEARED)?;
-        let mut directories =
-            self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         directories.retain(|(known, path)| *known != descriptor && path != directory);
         directories.push((descriptor, directory.to_owned()));
         Ok(())
     }
 
-    /// Watches directories that were replaced themselves.
-    fn renew(&self, guards: &[Guard]) {
-        for directory in parents(guards) {
+    /// Watches directories that are new, or were replaced themselves.
+    fn renew(&self, watched: &Watched) {
+        for directory in watched.directories() {
             // Ignored: a directory that is gone again will be seen when it comes back.
             let _ = self.add(&directory);
         }
@@ -110,16 +207,13 @@ impl Watch {
     }
 
     fn path(&self, event: &InotifyEvent) -> Option<PathBuf> {
+        // Events were lost: anything may have been replaced, so everything is protected again.
+        if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+            return Some(PathBuf::from("/"));
+        }
         let name: &OsString = event.name.as_ref()?;
-        let directories =
-            self.directories.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = directories.iter().find(|(known, _)| *known == event.wd)?;
         Some(directory.1.join(name))
     }
-}
-
-/// The directories in which trusted names and their ancestors stand.
-fn parents(guards: &[Guard]) -> BTreeSet<PathBuf> {
-    let parent = |guard: &Guard| guard.root.join(&guard.path).parent().map(Path::to_owned);
-    guards.iter().filter_map(parent).collect()
 }

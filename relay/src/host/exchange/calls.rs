@@ -5,10 +5,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{ANSWER_BOUND, Desk};
 use crate::jsonrpc::{Edit, Id, Refusal, answer_frame, error_frame, progress_tokens, span, splice};
+use crate::log::quote;
 use crate::server::life::State;
 use crate::server::ticket::{Side, Ticket};
 
@@ -18,6 +19,9 @@ const WAITING: usize = 1_024;
 const WAITING_BYTES: usize = 64 << 20;
 /// How many requests may be under way at one server.
 const FLIGHTS: usize = 4_096;
+
+/// How long a call waits before the log says so.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The one method whose calls are sent one at a time.
 pub(super) const CALL: &str = "tools/call";
@@ -40,6 +44,10 @@ pub(super) struct Held {
     id: Range<usize>,
     tokens: Vec<Range<usize>>,
     method: Box<str>,
+    /// Since when.
+    since: Instant,
+    /// Whether the log was told that it waits long.
+    told: bool,
 }
 
 /// A request that was sent to the child.
@@ -84,6 +92,8 @@ impl<'a> Request<'a> {
             id: self.id.clone(),
             tokens: self.tokens.clone(),
             method: self.method.into(),
+            since: Instant::now(),
+            told: false,
         }
     }
 
@@ -167,6 +177,7 @@ impl Desk<'_> {
         self.held_bytes = bytes;
         let held = request.hold();
         if request.method == CALL {
+            self.wake_by(held.since + PATIENCE);
             self.queue.push(request.client, held);
         } else {
             self.parked.push_back(held);
@@ -227,6 +238,29 @@ impl Desk<'_> {
         self.running += usize::from(flight.is_call());
         self.wake_by(flight.call_by.min(flight.idle_by));
         self.flights.insert(ticket.number, flight);
+    }
+
+    /// Says in the log which calls wait long, and behind what. Returns when to look again.
+    pub(super) fn tell_waiting(&mut self, now: Instant) -> Option<Instant> {
+        let ahead = self.flights.iter().filter(|(_, flight)| flight.is_call());
+        let ahead = ahead.map(|(number, _)| *number).min();
+        let mut told = Vec::new();
+        for held in self.queue.iter_mut().filter(|held| !held.told) {
+            if held.since + PATIENCE <= now {
+                held.told = true;
+                told.push((held.client, Id::from_raw(held.request().raw_id())));
+            }
+        }
+        for (client, id) in told {
+            let id = id.map_or_else(String::new, |id| quote(id.as_raw().as_bytes(), 40));
+            let behind = match ahead {
+                Some(number) => format!("call number {number}"),
+                None => "the start of the child".to_owned(),
+            };
+            let text = format!("call {id} of client {client} waits over 5 s, behind {behind}");
+            self.say(&text);
+        }
+        self.queue.iter_mut().filter(|held| !held.told).map(|held| held.since + PATIENCE).min()
     }
 
     /// Takes a request off the list of those under way.

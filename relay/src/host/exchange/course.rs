@@ -202,7 +202,10 @@ impl Desk<'_> {
             }
         };
         let old = self.greeting.result.replace(result.into());
+        self.start.early = false;
         self.happen(Event::Greeted);
+        // Also where the child ended right after its answer: the answer counts.
+        self.answer_greeters();
         if let Some(old) = old.filter(|old| !is_same(old, result)) {
             self.say("says something else about itself than before its restart");
             for frame in changes(&old) {
@@ -293,6 +296,16 @@ impl Desk<'_> {
                  \"params\":{{\"requestId\":{ticket},\"reason\":\"the server ended\"}}}}\n"
             );
             self.tell_client(asked.client, &[frame.as_bytes()], super::NOTE_BOUND);
+        }
+    }
+
+    /// The driver is gone: nothing is started, ended or limited any more.
+    pub(in super::super) fn collapse(&mut self) {
+        if self.state != State::Ended {
+            self.state = State::Ended;
+            self.fail_flights();
+            self.fail_for(Cause::Ended);
+            self.finish();
         }
     }
 

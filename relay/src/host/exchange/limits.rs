@@ -18,9 +18,10 @@ impl Desk<'_> {
         }
         self.pump();
         self.tick_course(now);
+        let waiting = self.tell_waiting(now);
         let flights = self.flights.values().map(|flight| flight.call_by.min(flight.idle_by));
         let course = [self.start.by, self.start.resume].into_iter().flatten();
-        self.next_wake = flights.chain(course).min().unwrap_or(now + FAR);
+        self.next_wake = flights.chain(course).chain(waiting).min().unwrap_or(now + FAR);
     }
 
     /// Returns what passed a limit. While a client is being asked something on behalf of its calls, their

@@ -166,7 +166,7 @@ async fn attend(started: Started, timeout: Option<u64>, stream: UnixStream) -> i
     let exit = tokio::select! {
         ending = job.wait() => ended(ending),
         () = expire(timeout) => {
-            tree::kill(signaller.as_fd());
+            tree::kill(signaller.process()).await;
             // The command's own death is certain now; its output is complete when it has happened.
             job.wait().await;
             Exit::TimedOut

@@ -18,7 +18,7 @@ use super::secret::Store;
 use super::server::{ServerLog, Starter};
 use crate::api::{ServerView, SessionView, State, UpRequest, WallsView};
 use crate::fault::Fault;
-use crate::host::{self, Compartment, Prepared, Session, Zygote};
+use crate::host::{self, Appeared, Compartment, Prepared, Session, Zygote};
 use crate::wire::CompartmentOrder;
 
 /// How long a server has between the end of its input, TERM and KILL.
@@ -39,6 +39,8 @@ pub(super) struct Live {
     pub(super) agent: Compartment,
     servers: BTreeMap<ServerName, Entry>,
     directory: PathBuf,
+    /// The trusted paths that were not there at the start.
+    appeared: Appeared,
     /// The output of commands that nobody waits for.
     log: Mutex<Option<FileLog>>,
 }
@@ -92,13 +94,27 @@ impl Live {
         let log =
             FileLog::open(&directory.join("logs/session.log"), LOG_LIMIT, Redactor::new(none));
         let log = Mutex::new(log.ok());
-        Ok(Arc::new(Self { record, session, prepared, agent, servers, directory, log }))
+        Ok(Arc::new(Self {
+            record,
+            session,
+            prepared,
+            agent,
+            servers,
+            directory,
+            appeared: Appeared::default(),
+            log,
+        }))
     }
 
     /// Has the trusted paths watched for as long as the session lasts.
     pub(super) fn watch(&self) {
-        let guards = self.prepared.plan().guards.clone();
-        tokio::spawn(host::watch(Arc::clone(&self.session), guards));
+        let (session, watched) = (Arc::clone(&self.session), self.prepared.watched());
+        let watching = host::watch(session, watched, self.appeared.clone());
+        tokio::spawn(async move {
+            if let Err(failure) = watching.await {
+                tracing::error!(%failure, "trusted paths are not watched");
+            }
+        });
     }
 
     /// Returns the relay of a server.
@@ -143,10 +159,14 @@ impl Live {
                 tokio::spawn(async move { relay.end().await })
             })
             .collect();
-        for end in ends {
-            // Ignored: a server that could not be ended in good order dies with the session.
-            let _ = end.await;
-        }
+        let ended = async {
+            for end in ends {
+                // Ignored: a server that could not be ended in good order dies with the session.
+                let _ = end.await;
+            }
+        };
+        // Ignored: likewise.
+        let _ = tokio::time::timeout(3 * GRACE, ended).await;
         self.session.end().await;
     }
 
@@ -171,7 +191,7 @@ impl Live {
                 .iter()
                 .map(|(name, entry)| (name.clone(), entry.view()))
                 .collect(),
-            notes: self.prepared.notes.clone(),
+            notes: [self.prepared.notes.clone(), self.appeared.notes()].concat(),
             ..lost(&self.record, State::Running)
         }
     }

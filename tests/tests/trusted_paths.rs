@@ -1,0 +1,263 @@
+//! What the host would later execute or trust: read-only in the box where it exists, however it is reached.
+//!
+//! Runs in: the test's own process.
+
+use std::fs;
+
+use sandboxd_tests::{PROBE, TestHost, Tree, eventually, needs};
+use serde_json::{Value, json};
+
+/// One file for each kind of trusted name.
+const FILES: [&str; 12] = [
+    ".git/hooks/pre-commit.sample",
+    ".git/config",
+    ".gitmodules",
+    ".githooks/pre-push",
+    ".husky/pre-commit",
+    ".vscode/tasks.json",
+    ".idea/workspace.xml",
+    ".devcontainer/devcontainer.json",
+    ".envrc",
+    ".claude/settings.json",
+    ".cursor/mcp.json",
+    ".mcp.json",
+];
+
+fn repository(host: &TestHost, name: &str) -> Tree {
+    let tree = host.project(name);
+    host.on_host(tree.path(), ["git", "init", "-q", "-b", "main"]).done();
+    for file in FILES.iter().filter(|file| !file.ends_with("/config")) {
+        tree.write(file, "trusted\n");
+    }
+    tree.write("src/a", "ordinary\n");
+    tree
+}
+
+#[test]
+fn trusted_files_are_read_only_and_everything_beside_them_is_not() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "trusted");
+    let before = tree.listing();
+    for file in FILES {
+        let answers = host.run_in(&tree).probe([
+            "try", "read", file, ",", "write", file, ",", "truncate", file, ",", "unlink", file,
+            ",", "chmod", "777", file, ",", "rename", file, "stolen", ",", "link", file, "linked",
+        ]);
+        let refused = answers.as_array().unwrap();
+        assert_eq!(refused[0], "OK", "{file}");
+        for (answer, operation) in
+            refused[1..].iter().zip(["write", "truncate", "unlink", "chmod", "rename", "link"])
+        {
+            let allowed: &[&str] = match operation {
+                "unlink" => &["EBUSY", "EROFS"],
+                // Some lie in a mount of their own.
+                "rename" => &["EBUSY", "EROFS", "EXDEV"],
+                "link" => &["EXDEV", "EROFS"],
+                _ => &["EROFS"],
+            };
+            assert!(allowed.contains(&answer.as_str().unwrap()), "{operation} {file}: {answer}");
+        }
+    }
+    assert_eq!(tree.listing(), before);
+    // The twin.
+    let answers = host.run_in(&tree).probe([
+        "try", "append", "src/a", ",", "create", "src/b", ",", "create", ".git/new", ",", "rename",
+        "src/a", "moved", ",", "unlink", "src/b", ",", "unlink", ".git/new",
+    ]);
+    assert_eq!(answers, json!(vec!["OK"; 6]));
+}
+
+#[test]
+fn new_files_in_a_trusted_directory_are_refused() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "new-hooks");
+    for directory in [".git/hooks", ".githooks", ".vscode", ".claude", ".cursor", ".husky", ".idea"]
+    {
+        let (file, below) = (format!("{directory}/new"), format!("{directory}/new-directory"));
+        let answers = host.run_in(&tree).probe([
+            "try", "create", &file, ",", "mkdir", &below, ",", "symlink", "/bin/sh", &file,
+        ]);
+        assert_eq!(answers, json!(vec!["EROFS"; 3]), "{directory}");
+    }
+}
+
+#[test]
+fn the_directories_above_a_trusted_path_cannot_be_moved_away() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "ancestors");
+    let before = tree.listing();
+    for name in [".git", ".vscode", ".claude", ".git/hooks"] {
+        let beside = format!("{name}.moved");
+        let answers =
+            host.run_in(&tree).probe(["try", "rename", name, &beside, ",", "rmdir", name]);
+        assert_eq!(answers[0], "EBUSY", "{name}");
+        assert_ne!(answers[1], "OK", "{name}");
+    }
+    let done = host
+        .run_in(&tree)
+        .shell("mv .git .git2; mkdir -p .git/hooks; echo evil > .git/hooks/post-commit");
+    assert_ne!(done.status, 0);
+    assert_eq!(tree.listing(), before);
+    // The twin: other directories move.
+    host.run_in(&tree).shell("mv src other && mv other src").done();
+}
+
+#[test]
+fn git_works_beside_its_protected_settings_and_says_why_they_are_so() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "git");
+    host.run_in(&tree)
+        .shell(
+            "git add -A && git commit -qm all && git switch -qc side && git log --oneline | wc -l",
+        )
+        .done();
+    let refused = host.run_in(&tree).command(["git", "config", "core.fsmonitor", "/tmp/evil"]);
+    assert_ne!(refused.status, 0);
+    assert!(!tree.has(".git/config.lock"));
+    let value = host.on_host(tree.path(), ["git", "config", "core.fsmonitor"]);
+    assert_eq!((value.status, value.text()), (1, String::new()));
+    host.on_host(tree.path(), ["git", "config", "remote.origin.url", "https://git.example/x"])
+        .done();
+}
+
+/// Tries to write a file from inside for as long as it can be; says `refused` once it cannot.
+fn knock(host: &TestHost, tree: &Tree, file: &str) -> Value {
+    host.run_in(tree).probe(["try", "write", file])
+}
+
+#[test]
+fn a_file_that_the_host_replaces_is_protected_again() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "replaced");
+    assert_eq!(knock(&host, &tree, ".git/config"), json!(["EROFS"]));
+    // From inside: says what it sees, and tries to write, whenever it is asked.
+    let text = format!(
+        "while read file; do {PROBE} try write $file , rename $file $file.x , rename .git y; grep -c seen-by $file; done"
+    );
+    let mut running = host.run_in(&tree).with_probe().input("").start(["sh", "-c", &text]);
+    running.says(".git/config\n");
+    running.answers("[\"EROFS\",\"EBUSY\",\"EBUSY\"]\n0\n");
+    // The host's git writes a new file and renames it over the old one.
+    for round in 1..=5 {
+        let name = format!("seen-by.round{round}");
+        host.on_host(tree.path(), ["git", "config", &name, "yes"]).done();
+        let answer = "[\"EROFS\",\"EBUSY\",\"EBUSY\"]\n1\n";
+        eventually("the new file is in sight and protected", || {
+            let before = running.output().len();
+            running.says(".git/config\n");
+            eventually("an answer", || running.output()[before..].matches('\n').count() >= 2);
+            running.output()[before..] == *answer
+        });
+    }
+    running.ends_input();
+    running.wait().done();
+    assert!(tree.read(".git/config").contains("round5"));
+}
+
+#[test]
+fn a_directory_that_the_host_replaces_is_protected_again() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "replaced-directory");
+    let text =
+        format!("while read file; do {PROBE} try create $file; rm -f $file 2>/dev/null; done");
+    let mut running = host.run_in(&tree).with_probe().input("").start(["sh", "-c", &text]);
+    for (directory, file) in [(".git/hooks", ".git/hooks/evil"), (".vscode", ".vscode/evil")] {
+        running.says(&format!("{file}\n"));
+        running.answers("[\"EROFS\"]\n");
+        let (real, old) = (tree.at(directory), tree.at("old"));
+        fs::rename(&real, &old).unwrap();
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join("by-the-host"), "trusted").unwrap();
+        eventually("the new directory is protected", || {
+            let before = running.output().len();
+            running.says(&format!("{file}\n"));
+            eventually("an answer", || running.output()[before..].contains('\n'));
+            running.output()[before..].contains("EROFS")
+        });
+        fs::remove_dir_all(old).unwrap();
+    }
+    running.ends_input();
+    running.wait().done();
+    assert!(!tree.has(".git/hooks/evil") && !tree.has(".vscode/evil"));
+}
+
+#[test]
+fn a_whole_git_directory_that_the_host_replaces_is_protected_again() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "replaced-whole");
+    let text = format!("while read file; do {PROBE} try write $file; done");
+    let mut running = host.run_in(&tree).with_probe().input("").start(["sh", "-c", &text]);
+    running.says(".git/config\n");
+    running.answers("[\"EROFS\"]\n");
+    fs::rename(tree.at(".git"), tree.at("old-git")).unwrap();
+    host.on_host(tree.path(), ["git", "init", "-q"]).done();
+    for file in [".git/config", ".git/hooks/../config"] {
+        eventually("the new repository is protected", || {
+            let before = running.output().len();
+            running.says(&format!("{file}\n"));
+            eventually("an answer", || running.output()[before..].contains('\n'));
+            running.output()[before..].contains("EROFS")
+        });
+    }
+}
+
+#[test]
+fn a_trusted_name_that_is_a_link_is_told_of() {
+    let host = needs!(TestHost::start());
+    let tree = host.project("linked");
+    tree.write("real/settings.json", "{}");
+    std::os::unix::fs::symlink("real", tree.at(".claude")).unwrap();
+    let done = host.run_in(&tree).command(["true"]).expect(0);
+    assert!(done.complaint().contains(".claude cannot be protected"), "{done:?}");
+}
+
+#[test]
+fn in_a_read_only_workspace_nothing_can_be_written() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("git"));
+    let tree = repository(&host, "read-only");
+    let before = tree.listing();
+    let workspace = format!("{}:ro", tree.path().display());
+    let order = host.sandboxd().with(["run", "--workspace", &workspace]);
+    let answers = order.clone().probe([
+        "try",
+        "read",
+        "src/a",
+        ",",
+        "write",
+        "src/a",
+        ",",
+        "create",
+        "b",
+        ",",
+        "mkdir",
+        "d",
+        ",",
+        "unlink",
+        "src/a",
+        ",",
+        "create",
+        ".git/hooks/x",
+        ",",
+        "rename",
+        "src",
+        "other",
+        ",",
+        "rename",
+        ".git",
+        "other",
+    ]);
+    let refused = answers.as_array().unwrap();
+    assert_eq!(refused[0], "OK");
+    assert!(refused[1..].iter().all(|answer| answer == "EROFS"), "{answers}");
+    assert_eq!(tree.listing(), before);
+    // Reading tools work.
+    order.command(["git", "status", "--short"]).done();
+}
