@@ -421,6 +421,7 @@ impl Spawner for Scripts {
             if self.mode == "no_program" {
                 return Err(SpawnError { message: "init: cannot execute nothing: ENOENT".into() });
             }
+            assert_ne!(self.mode, "panics");
             let (stdin, input) = pipe::pipe().unwrap();
             let (output, stdout) = pipe::pipe().unwrap();
             let (errors, stderr) = pipe::pipe().unwrap();

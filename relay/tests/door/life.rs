@@ -358,3 +358,28 @@ async fn what_a_dead_child_never_read_is_sent_to_the_next_one_and_nothing_else_i
         client.expect(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).await;
     }
 }
+
+#[tokio::test]
+async fn a_spawner_that_panics_leaves_nobody_waiting() {
+    let host = Host::naughty("panics");
+    let mut client = host.connect();
+    client.send(&initialize("0", "{}")).await;
+    assert_eq!(refusal(&client.json().await).0, code::CLOSED);
+    assert_eq!(client.rest().await, [""; 0]);
+    soon(host.server.end()).await;
+}
+
+#[tokio::test]
+async fn a_client_that_sends_all_at_once_has_its_requests_wait_for_the_greeting() {
+    let mut host = Host::played(settings());
+    let mut client = host.connect();
+    let all = [initialize("0", "{}"), INITIALIZED.to_owned(), call("1", "t"), String::new()];
+    client.send_raw(all.join("\n").as_bytes()).await;
+    let mut child = host.child().await;
+    child.greet("{}").await;
+    assert_eq!(child.take().await, INITIALIZED);
+    let (own, _) = child.request().await;
+    child.answer(&own, "{}").await;
+    assert_eq!(client.json().await["id"], 0);
+    assert_eq!(client.json().await["id"], 1);
+}

@@ -141,3 +141,41 @@ async fn a_child_that_does_not_read_makes_requests_fail_not_hang() {
     assert_eq!(refusal(&answer).0, code::FULL, "{answer}");
     drop(child);
 }
+
+#[tokio::test]
+async fn a_call_that_waits_long_is_named_in_the_log() {
+    let mut host = Host::played(settings());
+    let (mut client, mut child) = host.pair().await;
+    client.send(&call("1", "t")).await;
+    let (own, _) = child.request().await;
+    client.send(&call("\"second\"", "t")).await;
+    let number = own.split_once('-').unwrap().1;
+    let text = format!("waits over 5 s, behind call number {number}");
+    host.book.wait(LogStream::Relay, &text).await;
+    host.book.wait(LogStream::Relay, "second").await;
+}
+
+#[tokio::test]
+async fn a_flood_of_questions_from_a_child_that_reads_nothing_is_bounded() {
+    let mut host = Host::played(ServerSettings { max_frame: 10_000, ..settings() });
+    let (mut client, mut child) = host.pair().await;
+    for id in 0..5_000 {
+        child.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"roots/list"}}"#)).await;
+    }
+    host.book.wait(LogStream::Relay, "it does not read its input").await;
+    // Once it reads again, all goes on.
+    client.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await;
+    let answer = async {
+        loop {
+            let line = child.take().await;
+            if line.contains("\"ping\"") {
+                return line;
+            }
+        }
+    };
+    let refused = client.json();
+    tokio::select! {
+        line = answer => assert!(line.contains("ping"), "{line}"),
+        refused = refused => assert_eq!(refusal(&refused).0, code::FULL),
+    }
+}

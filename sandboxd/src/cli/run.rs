@@ -64,6 +64,7 @@ impl Run {
         if let Some(source) = &asked.source {
             prepared.protect(&source.path);
         }
+        host::raise_descriptor_limit();
         for note in &prepared.notes {
             say(note);
         }

@@ -16,7 +16,7 @@ mod zygote;
 pub(crate) use compartment::{Compartment, Job, Signaller, Streams};
 pub(crate) use environment::Caller;
 pub(crate) use error::SessionError;
-pub(crate) use prepare::{Prepared, prepare};
+pub(crate) use prepare::{Prepared, prepare, raise_descriptor_limit};
 pub(crate) use session::Session;
 pub(crate) use watch::{Appeared, watch};
 pub(crate) use zygote::Zygote;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use policy::{LandlockDemand, Mode, SessionFile, Tool, Workspace, WorkspaceChoice};
 use rootfs::{Access, FactsError, HostFacts, MountPlan, TreeFacts, Wishes};
 
@@ -129,9 +130,29 @@ impl Prepared {
             environment: environment.iter().map(pair).collect(),
             directory: directory.as_os_str().as_encoded_bytes().to_vec(),
             umask: self.caller.umask,
-            descriptors: self.caller.descriptors,
+            descriptors: descriptors(self.caller.descriptors),
             processes: self.processes,
         }
+    }
+}
+
+/// The caller's own limit of descriptors, and no more than a quarter of ours.
+///
+/// The kernel counts descriptors in flight between sockets for the user as a whole and compares with the
+/// sender's limit (unix(7), ETOOMANYREFS): payloads that could fill it up to ours would stop the host from
+/// passing any.
+fn descriptors((soft, hard): (u64, u64)) -> (u64, u64) {
+    const LEAST: u64 = 1024;
+    let own = getrlimit(Resource::RLIMIT_NOFILE).map_or(LEAST, |(_, hard)| hard);
+    let hard = hard.min((own / 4).max(LEAST));
+    (soft.min(hard), hard)
+}
+
+/// Raises our own limit of descriptors to what it may be: each session takes several.
+pub(crate) fn raise_descriptor_limit() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Ignored: raising the soft limit to the hard one is always allowed.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The kernel takes a read-only bind away when the host replaces the file below it; between that and the new
 //! bind lie some milliseconds in which the box could write the new file. A trusted path that did not exist is
-//! protected once it appears, and reported: nothing here can tell who made it.
+//! reported when it appears, and no more: nothing here can tell whether the box made it, and an agent may
+//! well be asked to (`git init`).
 //!
 //! Runs in: host (tokio).
 
@@ -40,8 +41,10 @@ impl Appeared {
     }
 
     fn add(&self, path: PathBuf) {
-        tracing::warn!(path = %path.display(), "trusted path appeared");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+        let shown = path.display().to_string();
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path) {
+            tracing::warn!(path = shown, "trusted path appeared");
+        }
     }
 }
 
@@ -57,7 +60,7 @@ pub(crate) struct Watched {
 /// Watches until the session has ended. A path that cannot be protected again ends the session.
 pub(crate) async fn watch(
     session: Arc<Session>,
-    mut watched: Watched,
+    watched: Watched,
     appeared: Appeared,
 ) -> Result<(), Failure> {
     if watched.guards.is_empty() && watched.tree.is_none() {
@@ -74,9 +77,9 @@ pub(crate) async fn watch(
                     continue;
                 }
                 // Twice: what appears in a new directory before it is watched tells nobody of itself.
-                let first = renew(&session, &mut watched, &replaced, &appeared).await;
+                let first = renew(&session, &watched, &replaced, &appeared).await;
                 watch.renew(&watched);
-                let second = renew(&session, &mut watched, &replaced, &appeared).await;
+                let second = renew(&session, &watched, &replaced, &appeared).await;
                 if first.and(second).is_err() {
                     session.end().await;
                     return Ok(());
@@ -86,20 +89,16 @@ pub(crate) async fn watch(
     }
 }
 
-/// Has everything protected that was replaced or is new.
+/// Has everything protected that was replaced, and reports what is new.
 async fn renew(
     session: &Session,
-    watched: &mut Watched,
+    watched: &Watched,
     replaced: &BTreeSet<PathBuf>,
     appeared: &Appeared,
 ) -> Result<(), super::SessionError> {
-    for guard in watched.newcomers() {
-        if guard.access == Access::ReadOnly {
-            appeared.add(guard.root.join(&guard.path));
-        }
-        watched.guards.push(guard);
+    for path in watched.newcomers() {
+        appeared.add(path);
     }
-    watched.guards.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
     let again = watched.affected(replaced);
     if again.is_empty() { Ok(()) } else { session.guard(&again).await }
 }
@@ -131,13 +130,17 @@ impl Watched {
         lost || !self.affected(replaced).is_empty() || replaced.iter().any(is_trusted)
     }
 
-    /// What is trusted by now and has no guard yet.
-    fn newcomers(&self) -> Vec<Guard> {
+    /// What is trusted by now and has no guard.
+    fn newcomers(&self) -> Vec<PathBuf> {
         let Some(tree) = &self.tree else { return Vec::new() };
         let known = |guard: &Guard| {
             self.guards.iter().any(|other| other.root == guard.root && other.path == guard.path)
         };
-        HostFacts::guards(tree).into_iter().filter(|guard| !known(guard)).collect()
+        HostFacts::guards(tree)
+            .into_iter()
+            .filter(|guard| guard.access == Access::ReadOnly && !known(guard))
+            .map(|guard| guard.root.join(&guard.path))
+            .collect()
     }
 
     /// The directories in which trusted names and their ancestors stand, or would.

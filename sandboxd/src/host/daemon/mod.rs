@@ -29,7 +29,6 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -37,7 +36,7 @@ use self::record::Record;
 use self::registry::Registry;
 use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
-use crate::host::Zygote;
+use crate::host::{self, Zygote};
 
 /// The held lock of a directory: while it lives, no other daemon does there.
 #[derive(Debug)]
@@ -69,7 +68,7 @@ impl Lock {
 
 /// Serves until TERM or INT, then ends every session. `ready` is told once the socket listens.
 pub(crate) async fn serve(place: &Place, lock: Lock, ready: impl FnOnce()) -> Result<(), Fault> {
-    raise_descriptor_limit();
+    host::raise_descriptor_limit();
     let no_new = sandbox_sys::process::set_no_new_privs();
     no_new.map_err(|error| {
         Fault::new(Kind::Host, format!("host: cannot give up new privileges: {}", error.desc()))
@@ -138,13 +137,5 @@ async fn connection(stream: UnixStream, router: Router) {
         http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades().await;
     if let Err(error) = served {
         tracing::debug!(%error, "connection lost");
-    }
-}
-
-/// A session takes several descriptors of the host's; payloads get the caller's own limit back.
-fn raise_descriptor_limit() {
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // Ignored: raising the soft limit to the hard one is always allowed.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
