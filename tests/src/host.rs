@@ -62,9 +62,7 @@ impl TestHost {
     }
 
     fn furnish(&self) {
-        for name in ["config/git"] {
-            std::fs::create_dir_all(self.path(name)).expect("cannot make a directory");
-        }
+        std::fs::create_dir_all(self.path("config/git")).expect("cannot make a directory");
         let identity = "[user]\n\tname = Ann Example\n\temail = ann@example.org\n";
         std::fs::write(self.path("config/git/config"), identity)
             .expect("cannot write git's settings");

@@ -24,7 +24,9 @@ pub struct Process {
 }
 
 impl Process {
-    fn read(pid: i32) -> Option<Self> {
+    /// Looks at one by its number.
+    #[must_use]
+    pub fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (front, back) = stat.rsplit_once(") ")?;
         let name = front.split_once(" (")?.1.to_owned();
@@ -89,7 +91,7 @@ fn range(line: &str) -> Option<(u64, u64)> {
 fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(Process::read).collect()
+    pids.filter_map(Process::of).collect()
 }
 
 /// Returns all that a process started, directly or not.

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::deadline::{DEADLINE, eventually, within};
+use crate::process::Process;
 
 /// Starts a program with exactly these surroundings: the one place where the tests start anything.
 pub(crate) fn program(
@@ -104,6 +105,12 @@ impl Running {
     /// When it has been waited for.
     pub fn signal(&self, signal: Signal) {
         nix::sys::signal::kill(Pid::from_raw(self.pid()), signal).expect("it is our child");
+    }
+
+    /// Says whether it has ended, without waiting for it.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        Process::of(self.pid()).is_none_or(|process| process.state == 'Z')
     }
 
     /// Waits until its output contains a text.

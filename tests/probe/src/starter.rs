@@ -6,10 +6,11 @@
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use serde_json::{Value, json};
 
@@ -39,7 +40,12 @@ pub(crate) fn with(kind: &str, number: &str, command: &[OsString]) -> Value {
         return json!({ "wrong": "cannot make the descriptor" });
     };
     let from = descriptor.into_raw_fd().unsigned_abs() as usize;
-    match call(libc::SYS_dup3, &[from, number, 0]) {
+    // A copy at its own number is refused; there, being open across exec is all that is wanted.
+    let placed = match from == number {
+        true => call(libc::SYS_fcntl, &[number, libc::F_SETFD as usize, 0]),
+        false => call(libc::SYS_dup3, &[from, number, 0]),
+    };
+    match placed {
         Ok(_) => become_command(command),
         Err(errno) => json!({ "wrong": errno.desc() }),
     }
@@ -59,6 +65,12 @@ fn hostile(kind: &str) -> std::io::Result<OwnedFd> {
             let (one, other) = UnixDatagram::pair()?;
             // The other end stays open in the command too: it must not come further either.
             let _number = other.into_raw_fd();
+            Ok(one.into())
+        }
+        // A socket that has something to say: what goes in must go in.
+        "stream" => {
+            let (one, mut other) = UnixStream::pair()?;
+            other.write_all(b"said over a socket\n")?;
             Ok(one.into())
         }
         file => File::options().read(true).open(file).map(OwnedFd::from),
