@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{Read, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -202,7 +203,7 @@ pub(crate) fn number(status: ExitStatus) -> i32 {
 }
 
 /// A program that has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Finished {
     words: Vec<OsString>,
     /// Its exit status, or 128 and the signal that ended it.
@@ -213,6 +214,14 @@ pub struct Finished {
     pub stderr: Vec<u8>,
 }
 
+impl fmt::Debug for Finished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { words, status, .. } = self;
+        let (stdout, stderr) = (self.text(), self.complaint());
+        write!(f, "{words:?}\nstatus: {status}\nstdout: {stdout}\nstderr: {stderr}")
+    }
+}
+
 impl Finished {
     /// Wants an exit status.
     ///
@@ -220,14 +229,7 @@ impl Finished {
     /// When it is another.
     #[track_caller]
     pub fn expect(self, status: i32) -> Self {
-        assert_eq!(
-            self.status,
-            status,
-            "{:?}\nstdout: {}\nstderr: {}",
-            self.words,
-            self.text(),
-            self.complaint()
-        );
+        assert_eq!(self.status, status, "{self:?}");
         self
     }
 

@@ -46,7 +46,8 @@ fn family(running: &Running) -> Family {
         });
         found.is_some()
     });
-    found.expect("it was waited for")
+    let Some(found) = found else { unreachable!("it was waited for") };
+    found
 }
 
 #[test]

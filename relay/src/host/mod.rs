@@ -12,7 +12,7 @@
 //!
 //! Whoever read a line (a connection's task or the task on the child's stdout) takes the lock, has the
 //! exchange decide, and writes the answer straight into the other side's pipe, without a hop to another
-//! task. What a pipe does not take at once waits in its [`outlet::Outlet`]. The driver is the one task that
+//! task. What a pipe does not take at once waits in its outlet (`outlet.rs`). The driver is the one task that
 //! may start or end a child; the table in `server::life` tells it when.
 
 mod connection;

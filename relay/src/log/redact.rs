@@ -7,8 +7,8 @@
 //! Runs in: host (any thread).
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use zeroize::Zeroizing;
 
@@ -28,14 +28,16 @@ pub struct Redactor(Arc<Known>);
 
 #[derive(Default)]
 struct Known {
-    needles: Vec<Zeroizing<Vec<u8>>>,
-    longest: usize,
+    /// The longest first: a value may hold another one.
+    needles: RwLock<Vec<Zeroizing<Vec<u8>>>>,
     count: AtomicU64,
 }
 
+type Needles<'a> = RwLockReadGuard<'a, Vec<Zeroizing<Vec<u8>>>>;
+
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({} forms)", self.0.needles.len())
+        write!(f, "Redactor({} forms)", self.needles().len())
     }
 }
 
@@ -43,15 +45,25 @@ impl Redactor {
     /// Returns a redactor of these values.
     #[must_use]
     pub fn new<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Self {
-        let mut needles = Vec::new();
+        let redactor = Self::default();
+        redactor.learn(values);
+        redactor
+    }
+
+    /// Adds values, for all clones: a server's secrets are read when it is started, and those of an earlier
+    /// start still stand in what it has written.
+    pub fn learn<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>) {
+        // The list is whole between two calls, so a panic elsewhere has not spoilt it.
+        let mut needles = self.0.needles.write().unwrap_or_else(PoisonError::into_inner);
         for value in values {
             add_value(&mut needles, value.as_ref());
         }
-        // The longest first: a value may hold another one.
         needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         needles.dedup();
-        let longest = needles.first().map_or(0, |needle| needle.len());
-        Self(Arc::new(Known { needles, longest, count: AtomicU64::new(0) }))
+    }
+
+    fn needles(&self) -> Needles<'_> {
+        self.0.needles.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many occurrences were removed so far.
@@ -82,7 +94,8 @@ impl Redactor {
     /// Returns where an over-long line may be cut so that no known value is cut in two: whatever follows
     /// the cut has to be kept and looked at again with what comes next.
     pub(crate) fn cut(&self, bytes: &[u8]) -> usize {
-        let cut = bytes.len().saturating_sub(self.0.longest.saturating_sub(1));
+        let longest = self.needles().first().map_or(0, |needle| needle.len());
+        let cut = bytes.len().saturating_sub(longest.saturating_sub(1));
         let within = self.spans(bytes).into_iter().find(|&(start, end)| start < cut && cut < end);
         within.map_or(cut, |(_, end)| end)
     }
@@ -90,7 +103,7 @@ impl Redactor {
     /// Returns the occurrences of all values, in order and joined where they overlap.
     fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut found: Vec<(usize, usize)> = Vec::new();
-        for needle in &self.0.needles {
+        for needle in self.needles().iter() {
             found.extend(
                 memchr::memmem::find_iter(bytes, needle.as_slice())
                     .map(|at| (at, at + needle.len())),
@@ -186,6 +199,15 @@ mod tests {
     fn shown(redactor: &Redactor, text: &str) -> String {
         let clean = redactor.redact(text.as_bytes()).unwrap_or_else(|| text.as_bytes().to_vec());
         String::from_utf8(clean).unwrap()
+    }
+
+    #[test]
+    fn what_is_learned_later_is_removed_by_every_clone() {
+        let redactor = Redactor::default();
+        let clone = redactor.clone();
+        assert_eq!(clone.redact(b"a late-secret"), None);
+        redactor.learn(["late-secret"]);
+        assert_eq!(clone.redact(b"a late-secret").unwrap(), b"a [redacted]");
     }
 
     #[test]

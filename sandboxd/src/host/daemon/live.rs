@@ -15,9 +15,9 @@ use rootfs::Access;
 
 use super::record::Record;
 use super::secret::Store;
-use super::server::{ServerLog, Starter};
+use super::server::Starter;
 use crate::api::{ServerView, SessionView, State, UpRequest, WallsView};
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind};
 use crate::host::{self, Appeared, Compartment, Prepared, Session, Zygote};
 use crate::wire::CompartmentOrder;
 
@@ -27,8 +27,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The longest line that the relay takes from either side.
 const MAX_FRAME: usize = 16 * 1024 * 1024;
 
-/// How much of the output of detached commands is kept.
-const LOG_LIMIT: u64 = 4 * 1024 * 1024;
+/// How much of a log is kept on disk, with the file before it.
+const LOG_LIMIT: u64 = 8 * 1024 * 1024;
 
 /// A session and all that belongs to it.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Live {
     /// The trusted paths that were not there at the start.
     appeared: Appeared,
     /// The output of commands that nobody waits for.
-    log: Mutex<Option<FileLog>>,
+    log: Mutex<FileLog>,
 }
 
 #[derive(Debug)]
@@ -71,14 +71,16 @@ impl Live {
         let session = Arc::new(Session::start(zygote, &prepared.order).await?);
         let mut servers = BTreeMap::new();
         for (name, policy) in request.file.servers {
-            let log = ServerLog::new(directory.join("logs").join(format!("{name}.log")));
+            let path = directory.join("logs").join(format!("{name}.log"));
+            let redactor = Redactor::default();
+            let log = open_log(&path, redactor.clone())?;
             let starter = Starter {
                 name: name.clone(),
                 server: policy.clone(),
                 session: Arc::clone(&session),
                 prepared: Arc::clone(&prepared),
                 secrets: Arc::clone(&secrets),
-                log: log.clone(),
+                redactor,
             };
             starter.check()?;
             let settings = settings(&name, &policy);
@@ -90,10 +92,7 @@ impl Live {
             landlock_required: prepared.landlock_required,
         };
         let agent = session.compartment(order).await?;
-        let none: [&str; 0] = [];
-        let log =
-            FileLog::open(&directory.join("logs/session.log"), LOG_LIMIT, Redactor::new(none));
-        let log = Mutex::new(log.ok());
+        let log = Mutex::new(open_log(&directory.join("logs/session.log"), Redactor::default())?);
         Ok(Arc::new(Self {
             record,
             session,
@@ -136,9 +135,7 @@ impl Live {
     /// Writes a line of a detached command's output.
     pub(super) fn log(&self, job: u64, line: &[u8]) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(log) = log.as_mut() {
-            log.line(job, LogStream::Stderr, line);
-        }
+        log.line(job, LogStream::Stderr, line);
     }
 
     /// Resolves when the session, or the agent's compartment in it, has ended.
@@ -222,6 +219,10 @@ pub(super) fn lost(record: &Record, state: State) -> SessionView {
         servers: BTreeMap::new(),
         notes: Vec::new(),
     }
+}
+
+fn open_log(path: &Path, redactor: Redactor) -> Result<FileLog, Fault> {
+    FileLog::open(path, LOG_LIMIT, redactor).map_err(|error| Fault::chain(Kind::Host, &error))
 }
 
 fn settings(name: &ServerName, policy: &policy::Server) -> ServerSettings {

@@ -7,13 +7,13 @@ use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use policy::syscalls::Profile;
 use policy::{EnvValue, SecretName, Server, ServerDirectory, ServerName};
 use relay::host::{Child, Ending, Process, SpawnError, Spawner};
-use relay::log::{FileLog, LogSink, LogStream, Redactor};
+use relay::log::Redactor;
 use sandbox_sys::{Failing, Failure};
 use tokio::net::unix::pipe;
 
@@ -24,9 +24,6 @@ use crate::fault::{Fault, Kind};
 use crate::host::{Compartment, Job, Prepared, Session, SessionError, Streams};
 use crate::wire::{self, CompartmentOrder};
 
-/// How much of a server's output is kept on disk; as much again is the file before.
-const LOG_LIMIT: u64 = 4 * 1024 * 1024;
-
 /// Starts one server, again and again if need be.
 #[derive(Debug)]
 pub(super) struct Starter {
@@ -35,7 +32,8 @@ pub(super) struct Starter {
     pub(super) session: Arc<Session>,
     pub(super) prepared: Arc<Prepared>,
     pub(super) secrets: Arc<Store>,
-    pub(super) log: ServerLog,
+    /// Takes this server's secrets out of its log and of every error about it.
+    pub(super) redactor: Redactor,
 }
 
 impl Spawner for Starter {
@@ -86,7 +84,7 @@ impl Starter {
         // What a path of the command is may have changed since the session was made.
         self.check()?;
         let values = self.read_secrets().await?;
-        self.log.know(values.values().map(Secret::expose));
+        self.redactor.learn(values.values().map(Secret::expose));
         let order = CompartmentOrder {
             profile: Profile::Server,
             landlock_required: self.prepared.landlock_required,
@@ -175,34 +173,5 @@ impl Process for Running {
 
     fn kill(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.compartment.end())
-    }
-}
-
-/// A server's log, which learns its secrets when they are read.
-#[derive(Debug, Clone)]
-pub(super) struct ServerLog {
-    path: PathBuf,
-    file: Arc<Mutex<Option<FileLog>>>,
-}
-
-impl ServerLog {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, file: Arc::default() }
-    }
-
-    /// Opens the log so that these values never stand in it.
-    fn know<'a>(&self, values: impl Iterator<Item = &'a str>) {
-        // A log that cannot be opened is none; the server runs all the same, and what it says is lost.
-        let opened = FileLog::open(&self.path, LOG_LIMIT, Redactor::new(values)).ok();
-        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = opened;
-    }
-}
-
-impl LogSink for ServerLog {
-    fn line(&mut self, incarnation: u64, stream: LogStream, line: &[u8]) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = file.as_mut() {
-            file.line(incarnation, stream, line);
-        }
     }
 }
