@@ -11,7 +11,7 @@ use nix::unistd::{Uid, User};
 use thiserror::Error;
 
 use crate::plan::{Guard, Shape, Source};
-use crate::trusted;
+use crate::{small, trusted};
 
 /// An entry of `/` or `/etc` that a box gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -327,13 +327,13 @@ fn shell(listed: &Path) -> PathBuf {
 /// its own entry for this worktree points back here. A box cannot write that, unless it could write the
 /// repository already.
 fn linked_repository(root: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(root.join(".git")).ok()?;
+    let text = small::read(&root.join(".git"))?;
     let entry = fs::canonicalize(root.join(text.strip_prefix("gitdir:")?.trim())).ok()?;
     let common = fs::canonicalize(entry.parent()?.parent()?).ok()?;
-    let named = fs::read_to_string(entry.join("commondir")).ok()?;
+    let named = small::read(&entry.join("commondir"))?;
     let agrees = fs::canonicalize(entry.join(named.trim())).ok()? == common
         && entry.parent()? == common.join("worktrees");
-    let back = fs::read_to_string(entry.join("gitdir")).ok()?;
+    let back = small::read(&entry.join("gitdir"))?;
     let points_back = fs::canonicalize(entry.join(back.trim())).ok()? == root.join(".git");
     let is_repository = ["HEAD", "objects", "refs"].iter().all(|name| common.join(name).exists());
     (agrees && points_back && is_repository).then_some(common)

@@ -8,6 +8,7 @@
 pub mod apply;
 mod facts;
 mod plan;
+mod small;
 mod tools;
 mod trusted;
 

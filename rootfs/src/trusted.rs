@@ -13,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use policy::{PathKind, TRUSTED_GIT_PATHS, TRUSTED_PATHS, TrustedPath};
 
 use crate::plan::{Access, Guard};
+use crate::small;
 
 /// What is trusted in one tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -226,7 +227,7 @@ fn directories(path: &Path) -> Vec<std::ffi::OsString> {
 
 /// The settings of a git configuration: section and key in lower case, value without quotes.
 fn configuration(path: &Path) -> Vec<(String, String, String)> {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = small::read(path).unwrap_or_default();
     let mut section = String::new();
     let mut settings = Vec::new();
     for line in text.lines().map(str::trim) {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What the demo needs before it starts: programs, an ordinary user, a built sandboxd, and what npm and pip install.
-# shellcheck disable=SC2154 # What is not set here, scripts/demo has set.
+# shellcheck disable=SC2034,SC2154 # Variables are shared with scripts/demo.
 
 check_programs() { # COMMAND:PACKAGE...
     local pair missing=()

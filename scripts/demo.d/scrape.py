@@ -13,8 +13,9 @@ import re
 import stat
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Iterator
+from typing import BinaryIO
 
 TOKEN = re.compile(rb"demo-token-[0-9a-f]{32}")
 CHUNK = 1 << 20

@@ -57,7 +57,7 @@ fn a_signal_to_the_client_ends_a_command_on_a_terminal() {
 #[test]
 fn jobs_are_stopped_and_go_on() {
     let host = needs!(TestHost::start());
-    let mut screen = host.run().on_screen(["bash", "--norc", "-i"]);
+    let mut screen = host.run().with(["--env", "PS1=<\\#>"]).on_screen(["bash", "--norc", "-i"]);
     // Typed like this, "reading" stands on the screen only when cat is about to read.
     screen.types("echo read''ing; cat\r");
     screen.shows("reading");
@@ -71,6 +71,8 @@ fn jobs_are_stopped_and_go_on() {
     screen.types("again\r");
     screen.shows("again\r\nagain");
     screen.types("\x03");
+    // The shell drops what was typed before its next prompt, the third.
+    screen.shows("<3>");
     screen.types("exit 5\r");
     assert_eq!(screen.ends(), 5);
 }

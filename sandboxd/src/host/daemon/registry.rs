@@ -92,8 +92,15 @@ impl Registry {
     }
 
     async fn make(&self, name: SessionName, request: UpRequest) -> Result<Arc<Live>, Fault> {
-        let mut prepared =
-            host::prepare(&request.file, &request.caller, name.as_str(), &self.place)?;
+        let place = self.place.clone();
+        // A thread of its own: the trees that it looks at may be slow, or somebody's trap.
+        let prepared = tokio::task::spawn_blocking(move || {
+            let prepared = host::prepare(&request.file, &request.caller, name.as_str(), &place);
+            (prepared, name, request)
+        });
+        let (prepared, name, request) =
+            prepared.await.map_err(|error| Fault::chain(Kind::Internal, &error))?;
+        let mut prepared = prepared?;
         if let Some(source) = &request.source {
             prepared.protect(source);
         }
