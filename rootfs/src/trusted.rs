@@ -22,7 +22,13 @@ pub(crate) struct Trusted {
     pub(crate) guards: Vec<Guard>,
     /// What cannot be protected, and why.
     pub(crate) unprotected: Vec<(PathBuf, &'static str)>,
+    /// How many directories were looked into.
+    visited: usize,
 }
+
+/// A box may have left any number of names: so many are protected, so many directories looked into.
+const GUARDS: usize = 512;
+const VISITS: usize = 2048;
 
 /// A directory of modules may be nested (a submodule's submodules), but not for ever.
 const DEPTH: usize = 6;
@@ -109,6 +115,21 @@ impl Trusted {
         self.push(root, name, Access::ReadOnly);
     }
 
+    /// The names of the directories in a directory, as long as there are not too many.
+    fn directories(&mut self, path: &Path) -> Vec<std::ffi::OsString> {
+        let left = VISITS.saturating_sub(self.visited);
+        let names: Vec<_> = fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .take(left)
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| entry.file_name())
+            .collect();
+        self.visited += names.len();
+        names
+    }
+
     fn warn(&mut self, root: &Path, name: &Path, why: &'static str) {
         let path = root.join(name);
         if !self.unprotected.iter().any(|(known, _)| *known == path) {
@@ -120,6 +141,9 @@ impl Trusted {
         match self.guards.iter_mut().find(|guard| guard.root == root && guard.path == path) {
             Some(known) if access == Access::ReadOnly => known.access = access,
             Some(_) => {}
+            None if self.guards.len() >= GUARDS => {
+                self.warn(root, path, "there are too many such paths in this tree");
+            }
             None => {
                 self.guards.push(Guard { root: root.to_owned(), path: path.to_owned(), access });
             }
@@ -140,7 +164,7 @@ impl Trusted {
                 self.add_mentioned(root, &base.join(program.unwrap_or_default()));
             }
         }
-        for entry in directories(&root.join(git).join("worktrees")) {
+        for entry in self.directories(&root.join(git).join("worktrees")) {
             for name in ["commondir", "gitdir", "config.worktree"] {
                 let path = git.join("worktrees").join(&entry).join(name);
                 if root.join(&path).is_file() {
@@ -155,7 +179,7 @@ impl Trusted {
 
     /// Adds the git directories below `modules`: a module's name may itself have slashes.
     fn add_modules(&mut self, root: &Path, base: &Path, depth: usize) {
-        for entry in directories(&root.join(base)) {
+        for entry in self.directories(&root.join(base)) {
             let path = base.join(entry);
             if root.join(&path).join("HEAD").is_file() {
                 self.add_git(root, &path, depth);
@@ -212,17 +236,6 @@ fn has_link(root: &Path, name: &Path) -> bool {
     name.ancestors()
         .filter(|path| !path.as_os_str().is_empty())
         .any(|path| fs::symlink_metadata(root.join(path)).is_ok_and(|data| data.is_symlink()))
-}
-
-/// The names of the directories in a directory.
-fn directories(path: &Path) -> Vec<std::ffi::OsString> {
-    fs::read_dir(path)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.file_name())
-        .collect()
 }
 
 /// The settings of a git configuration: section and key in lower case, value without quotes.
