@@ -138,16 +138,18 @@ impl Trusted {
     }
 
     fn push(&mut self, root: &Path, path: &Path, access: Access) {
-        match self.guards.iter_mut().find(|guard| guard.root == root && guard.path == path) {
-            Some(known) if access == Access::ReadOnly => known.access = access,
-            Some(_) => {}
-            None if self.guards.len() >= GUARDS => {
-                self.warn(root, path, "there are too many such paths in this tree");
+        let same = |guard: &&mut Guard| guard.root == root && guard.path == path;
+        if let Some(known) = self.guards.iter_mut().find(same) {
+            if access == Access::ReadOnly {
+                known.access = access;
             }
-            None => {
-                self.guards.push(Guard { root: root.to_owned(), path: path.to_owned(), access });
-            }
+            return;
         }
+        if self.guards.len() >= GUARDS {
+            self.warn(root, path, "there are too many such paths in this tree");
+            return;
+        }
+        self.guards.push(Guard { root: root.to_owned(), path: path.to_owned(), access });
     }
 
     /// Adds what git obeys in a git directory, its submodules and its linked worktrees.
