@@ -325,11 +325,22 @@ fn granted(plan: &mut MountPlan, wishes: &Wishes) -> Result<(), PlanError> {
     for (source, target, _) in &binds {
         check_place(&binds, source, target)?;
     }
-    for (source, target, access) in binds {
-        plan.bind(&source, &target, access);
+    for (source, target, access) in &binds {
+        plan.bind(source, target, *access);
+        // Else `mv` of a directory above would take the inner mount out of the way.
+        let outer =
+            binds.iter().rfind(|(_, other, _)| other != target && target.starts_with(other));
+        if let Some((_, outer, Access::ReadWrite)) = outer
+            && let Ok(name) = target.strip_prefix(outer)
+            && let Some(parent) = name.parent()
+        {
+            plan.hold(outer, parent);
+        }
     }
     if let Some((tree, Access::ReadWrite)) = &wishes.workspace {
-        plan.guards.clone_from(&tree.guards);
+        plan.guards.extend(tree.guards.iter().cloned());
+        plan.guards.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
+        plan.guards.dedup();
     }
     Ok(())
 }
@@ -371,16 +382,25 @@ fn nest(plan: &mut MountPlan, private: &mut [Private]) {
 }
 
 impl MountPlan {
-    /// Guards a file below a mount, with its ancestors.
-    pub fn protect(&mut self, root: &Path, name: &Path) {
-        let ancestors = name.ancestors().filter(|path| !path.as_os_str().is_empty());
-        for path in ancestors {
-            let access = if path == name { Access::ReadOnly } else { Access::ReadWrite };
+    /// Makes directories below a mount immovable.
+    fn hold(&mut self, root: &Path, name: &Path) {
+        for path in name.ancestors().filter(|path| !path.as_os_str().is_empty()) {
             if !self.guards.iter().any(|guard| guard.root == root && guard.path == path) {
                 let (root, path) = (root.to_owned(), path.to_owned());
-                self.guards.push(Guard { root, path, access });
+                self.guards.push(Guard { root, path, access: Access::ReadWrite });
             }
         }
+        self.guards.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
+    }
+
+    /// Guards a file below a mount, with its ancestors.
+    pub fn protect(&mut self, root: &Path, name: &Path) {
+        if let Some(parent) = name.parent() {
+            self.hold(root, parent);
+        }
+        self.guards.retain(|guard| guard.root != root || guard.path != name);
+        let (root, path) = (root.to_owned(), name.to_owned());
+        self.guards.push(Guard { root, path, access: Access::ReadOnly });
         self.guards.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
     }
 

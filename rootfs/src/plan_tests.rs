@@ -101,3 +101,19 @@ fn two_mounts_on_one_place_are_refused() {
     wishes.mounts.push((source("/b"), "/m".into(), Access::ReadOnly));
     assert_eq!(plan(&facts(), &wishes), Err(PlanError::Twice("/m".into())));
 }
+
+#[test]
+fn the_directories_above_an_inner_mount_cannot_be_moved() {
+    let mut wishes = workspace("/srv/shop");
+    wishes.mounts.push((
+        source("/srv/shop/a/b/kept"),
+        "/srv/shop/a/b/kept".into(),
+        Access::ReadOnly,
+    ));
+    let plan = plan(&facts(), &wishes).unwrap();
+    for path in ["a", "a/b"] {
+        let guard =
+            Guard { root: "/srv/shop".into(), path: path.into(), access: Access::ReadWrite };
+        assert!(plan.guards.contains(&guard), "{path}");
+    }
+}

@@ -17,6 +17,7 @@
 
 #![expect(clippy::expect_used, reason = "a harness that cannot go on fails the test")]
 
+mod daemon;
 mod deadline;
 mod host;
 mod missing;
@@ -26,6 +27,7 @@ mod running;
 mod screen;
 mod tree;
 
+pub use daemon::{Brain, Daemon, Recipe, text};
 pub use deadline::{DEADLINE, eventually, within};
 pub use host::TestHost;
 pub use missing::Missing;

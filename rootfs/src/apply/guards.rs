@@ -7,6 +7,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use nix::sys::statvfs::FsFlags;
 use sandbox_sys::mount::{
     Attributes, Resolve, attach, clone_tree, is_mount_root, open_path, set_attributes,
 };
@@ -22,7 +23,7 @@ use crate::plan::{Access, Guard};
 pub fn guard(guard: &Guard) -> Result<bool, Failure> {
     let path = guard.root.join(&guard.path);
     let Some(found) = find(guard)? else { return Ok(false) };
-    if is_mount_root(found.as_fd()).failing_on("look at", &path)? {
+    if stands(&found, guard.access).failing_on("look at", &path)? {
         return Ok(true);
     }
     let mount = clone_tree(found.as_fd()).failing_on("clone the mount of", &path)?;
@@ -31,6 +32,16 @@ pub fn guard(guard: &Guard) -> Result<bool, Failure> {
     set_attributes(mount.as_fd(), attributes, true).failing_on("protect", &path)?;
     attach(mount.as_fd(), found.as_fd()).failing_on("protect", &path)?;
     Ok(true)
+}
+
+/// Says whether the protection is there already. The host may have a mount of its own in that place: it cannot
+/// be moved either, but it can be written unless it says otherwise.
+fn stands(found: &OwnedFd, access: Access) -> Result<bool, Errno> {
+    if !is_mount_root(found.as_fd())? {
+        return Ok(false);
+    }
+    let flags = nix::sys::statvfs::fstatvfs(found)?.flags();
+    Ok(access == Access::ReadWrite || flags.contains(FsFlags::ST_RDONLY))
 }
 
 /// Opens the path from its mount's root without following a link: what is below it, others may have made.

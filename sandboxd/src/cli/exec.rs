@@ -149,10 +149,20 @@ async fn converse(mut stream: UnixStream, terminal: bool, detach: bool) -> Resul
     if terminal {
         feed(outgoing.clone());
     }
-    let listening = tokio::spawn(listen(outgoing));
+    let mut listening = tokio::spawn(async move {
+        match listen(outgoing).await {
+            Some(signal) => signal,
+            // The connection is lost, which the reader tells.
+            None => std::future::pending().await,
+        }
+    });
     let mut buffer = Vec::new();
     let exit = loop {
-        let kind = frame::read(&mut from, &mut buffer).await.map_err(|error| lost(&error))?;
+        let kind = tokio::select! {
+            kind = frame::read(&mut from, &mut buffer) => kind.map_err(|error| lost(&error))?,
+            // Who asks twice does not have to wait; the host hangs the command up.
+            Ok(signal) = &mut listening => return Ok(Exit::Signal(signal)),
+        };
         match kind {
             Some(FrameKind::Output) => show(&mut std::io::stdout().lock(), &buffer),
             Some(FrameKind::Error) => show(&mut std::io::stderr().lock(), &buffer),
@@ -230,13 +240,14 @@ fn feed(to: Outgoing) {
     });
 }
 
-/// Passes signals and changes of the terminal's size on.
-async fn listen(to: Outgoing) -> Option<()> {
+/// Passes signals and changes of the terminal's size on. Returns the second signal that asks for the end.
+async fn listen(to: Outgoing) -> Option<i32> {
     let mut interrupt = signal(SignalKind::interrupt()).ok()?;
     let mut terminate = signal(SignalKind::terminate()).ok()?;
     let mut hangup = signal(SignalKind::hangup()).ok()?;
     let mut quit = signal(SignalKind::quit()).ok()?;
     let mut resized = signal(SignalKind::window_change()).ok()?;
+    let mut asked = 0;
     loop {
         let kind = tokio::select! {
             _ = interrupt.recv() => SignalKind::interrupt(),
@@ -250,6 +261,10 @@ async fn listen(to: Outgoing) -> Option<()> {
                 continue;
             }
         };
+        asked += 1;
+        if asked > 1 {
+            return Some(kind.as_raw_value());
+        }
         let number = u8::try_from(kind.as_raw_value()).ok()?;
         to.send((FrameKind::Signal, vec![number])).await.ok()?;
     }

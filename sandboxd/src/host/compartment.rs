@@ -119,10 +119,14 @@ impl Compartment {
         }
         let started = was_started.await.map_err(|_| SessionError::Silent("init"))?;
         let mut started = started.map_err(SessionError::Init)?;
-        read_report(read).await?;
         let missing = || Failure::new("find the command's process", "", Errno::EBADMSG);
         let master = (started.descriptors.len() > 1).then(|| started.descriptors.pop()).flatten();
         let pidfd = started.descriptors.pop().ok_or_else(|| host(missing()))?;
+        // Whoever gives up waiting kills what is neither launch nor a command yet: a process of the same
+        // compartment may have stopped it.
+        let mut unborn = Unborn(Some(pidfd));
+        read_report(read).await?;
+        let pidfd = unborn.0.take().ok_or_else(|| host(missing()))?;
         Ok(Job { pid: started.pid, master, pidfd: Arc::new(pidfd), ended })
     }
 
@@ -191,6 +195,18 @@ impl Signaller {
     pub(crate) fn signal(&self, signal: i32) {
         // Ignored: a command that has ended cannot be signalled, and need not be.
         let _ = process::signal_group(self.0.as_fd(), signal);
+    }
+}
+
+/// A process that has not become its command yet; it is killed when nobody waits for that any more.
+struct Unborn(Option<OwnedFd>);
+
+impl Drop for Unborn {
+    fn drop(&mut self) {
+        if let Some(pidfd) = &self.0 {
+            // Ignored: it has ended by itself.
+            let _ = process::signal(pidfd.as_fd(), nix::libc::SIGKILL);
+        }
     }
 }
 

@@ -38,7 +38,12 @@ pub(super) async fn serve(
     mut stream: UnixStream,
 ) -> io::Result<()> {
     let passed = receive_start(&stream).await?;
-    let exit = match begin(&live, &request, passed).await {
+    let begun = tokio::select! {
+        begun = begin(&live, &request, passed) => begun,
+        () = expire(request.timeout_ms) => return tell(&mut stream, &Exit::TimedOut).await,
+        () = gone(&stream) => return Ok(()),
+    };
+    let exit = match begun {
         Ok(started) if request.detach => {
             let pid = started.job.pid;
             tokio::spawn(detached(Arc::clone(&live), started));
@@ -48,6 +53,17 @@ pub(super) async fn serve(
         Err(error) => Exit::Fault(Fault::from(error)),
     };
     tell(&mut stream, &exit).await
+}
+
+/// Resolves when the client has closed its side; what it may have sent stays where it is.
+async fn gone(stream: &UnixStream) {
+    const PACE: Duration = Duration::from_millis(50);
+    loop {
+        match stream.ready(Interest::READABLE).await {
+            Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(PACE).await,
+            Ok(_) | Err(_) => return,
+        }
+    }
 }
 
 async fn tell<W: tokio::io::AsyncWrite + Unpin>(to: &mut W, exit: &Exit) -> io::Result<()> {
