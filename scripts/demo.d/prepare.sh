@@ -108,7 +108,7 @@ once() {
 # Not with --prefix: that would hide the machine's own npmrc, with its registry and certificates.
 install_servers() {
     printf '{ "private": true }\n' >"$1/package.json"
-    (cd "$1" && npm install --save-exact --ignore-scripts --no-audit --no-fund --loglevel=error \
+    (cd "$1" && npm install --save-exact --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error \
         --fetch-retries=1 --fetch-retry-mintimeout=1000 "${servers[@]}" >/dev/null)
 }
 

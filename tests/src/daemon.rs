@@ -28,31 +28,38 @@ use crate::tree::Tree;
 #[derive(Debug)]
 pub struct Daemon<'a> {
     host: &'a TestHost,
+    directory: PathBuf,
 }
 
 impl<'a> Daemon<'a> {
     /// Names the daemon of a host; nothing runs yet.
     #[must_use]
     pub fn of(host: &'a TestHost) -> Self {
-        Self { host }
+        Self::at(host, host.path("state"))
+    }
+
+    /// Names another daemon of a host, by its directory.
+    #[must_use]
+    pub fn at(host: &'a TestHost, directory: PathBuf) -> Self {
+        Self { host, directory }
     }
 
     /// Returns the directory of its socket, records and logs.
     #[must_use]
-    pub fn directory(&self) -> PathBuf {
-        self.host.path("state")
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Returns its socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        self.directory().join("sandboxd.sock")
+        self.directory.join("sandboxd.sock")
     }
 
     /// Begins a command of sandboxd.
     #[must_use]
     pub fn order(&self, words: &[&str]) -> Order<'a> {
-        self.host.sandboxd().with(words)
+        self.host.sandboxd().caller_variable("SANDBOXD_DIR", &self.directory).with(words)
     }
 
     /// Runs a command of sandboxd to its end.
@@ -128,10 +135,10 @@ impl<'a> Daemon<'a> {
     /// Returns the daemon's process, if there is one.
     #[must_use]
     pub fn find(&self) -> Option<Process> {
-        let own = [b"SANDBOXD_DIR=", self.directory().as_os_str().as_bytes()].concat();
+        let own = [b"SANDBOXD_DIR=", self.directory.as_os_str().as_bytes()].concat();
         own_user().into_iter().find(|process| {
             process.file("cmdline").starts_with(b"sandboxd\0serve\0")
-                && process.file("environ").split(|byte| *byte == 0).any(|pair| pair == own)
+                && process.file("environ").split(|byte| *byte == 0).any(|pair| *pair == own)
         })
     }
 
@@ -281,6 +288,12 @@ impl Recipe {
     #[must_use]
     pub fn on(tree: &Tree) -> Self {
         Self::with_head(&format!("[workspace]\npath = {}\n", quoted(tree.path())))
+    }
+
+    /// A box on a tree, read-only.
+    #[must_use]
+    pub fn reading(tree: &Tree) -> Self {
+        Self::with_head(&format!("[workspace]\npath = {}\nmode = \"ro\"\n", quoted(tree.path())))
     }
 
     fn with_head(head: &str) -> Self {

@@ -3,16 +3,19 @@
 Tools: each does one thing that a test wants to see; what a MODE changes stands at its place below. A tool that is
 not listed answers with its name.
 """
+import base64
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.parse
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
 COUNT = 0
-SEEN = ""
+GREETED = 0
+CLIENT = ""
 
 
 def write(data):
@@ -53,6 +56,21 @@ def linger(argument):
     for _ in range(int(argument.get("count", 1))):
         child = subprocess.Popen([sys.executable, "-S", "-E", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
         child.stdout.readline()
+
+
+def stale(ident):
+    """Says half an answer; a child that nobody knows of says whole ones as soon as this process is dead."""
+    line = '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"STALE"}]}}\n' % json.dumps(ident)
+    parent = os.getpid()
+    if os.fork() == 0:
+        os.setsid()
+        while os.getppid() == parent:
+            pass
+        while True:
+            write(("\n" + line).encode())
+    write(line[:20].encode())
+    os.write(2, b"half said\n")
+    signal.pause()
 
 
 def run(argument):
@@ -100,16 +118,17 @@ def call(ident, name, argument, line):
     elif name == "mutter":
         token = os.environ["TOKEN"]
         os.write(2, ("Authorization: %s\n" % token).encode())
+        forms = base64.b64encode(token.encode()).decode(), token.encode().hex(), urllib.parse.quote(token, safe="")
+        os.write(2, ("forms: %s %s %s.\n" % forms).encode())
         write(("not JSON: %s\n" % token).encode())
         say(ident, "OK")
     elif name == "die":
         os.write(2, b"about to fail\n")
         os._exit(int(argument.get("status", 9)))
-    elif name == "late":
-        # The answer of this incarnation comes out with its last breath, in two halves.
-        write(('{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"te' % json.dumps(ident)).encode())
-        os.write(2, b"half said\n")
-        signal.pause()
+    elif name == "greeted":
+        say(ident, "%d %s" % (GREETED, CLIENT))
+    elif name == "stale":
+        stale(ident)
     elif name == "go":
         go(ident)
     else:
@@ -151,6 +170,7 @@ def begin():
 
 
 def main():
+    global GREETED, CLIENT
     begin()
     for line in sys.stdin:
         message = json.loads(line)
@@ -158,6 +178,8 @@ def main():
         if method is None or ident is None:
             continue
         if method == "initialize":
+            GREETED += 1
+            CLIENT = message["params"]["clientInfo"]["name"]
             answer(ident, json.dumps({"protocolVersion": message["params"]["protocolVersion"],
                                       "capabilities": {"tools": {}},
                                       "serverInfo": {"name": "tests", "version": str(os.getpid())}}))

@@ -164,11 +164,10 @@ fn a_directory_that_the_host_replaces_is_protected_again() {
     let host = needs!(TestHost::start());
     needs!(host.command("git"));
     let tree = repository(&host, "replaced-directory");
-    let text =
-        format!("while read file; do {PROBE} try create $file; rm -f $file 2>/dev/null; done");
+    let text = format!("while read file; do {PROBE} try write $file; done");
     let mut running = host.run_in(&tree).with_probe().input("").start(["sh", "-c", &text]);
-    for (directory, file) in [(".git/hooks", ".git/hooks/evil"), (".vscode", ".vscode/evil")] {
-        running.says(&format!("{file}\n"));
+    for (directory, old) in [(".git/hooks", "pre-commit.sample"), (".vscode", "tasks.json")] {
+        running.says(&format!("{directory}/{old}\n"));
         running.answers("[\"EROFS\"]\n");
         let (real, old) = (tree.at(directory), tree.at("old"));
         fs::rename(&real, &old).unwrap();
@@ -176,7 +175,8 @@ fn a_directory_that_the_host_replaces_is_protected_again() {
         fs::write(real.join("by-the-host"), "trusted").unwrap();
         eventually("the new directory is protected", || {
             let before = running.output().len();
-            running.says(&format!("{file}\n"));
+            // Opens it for writing and writes nothing: what is open for a moment stays as it is.
+            running.says(&format!("{directory}/by-the-host\n"));
             eventually("an answer", || running.output()[before..].contains('\n'));
             running.output()[before..].contains("EROFS")
         });
@@ -184,7 +184,9 @@ fn a_directory_that_the_host_replaces_is_protected_again() {
     }
     running.ends_input();
     running.wait().done();
-    assert!(!tree.has(".git/hooks/evil") && !tree.has(".vscode/evil"));
+    let answers =
+        host.run_in(&tree).probe(["try", "create", ".git/hooks/new", ",", "create", ".vscode/new"]);
+    assert_eq!(answers, json!(vec!["EROFS"; 2]));
 }
 
 #[test]

@@ -16,8 +16,17 @@ use super::{attach, relative, root};
 use crate::plan::{MountPlan, Private, Shape};
 
 /// Files of /proc that tell of the whole machine or command it, hidden behind /dev/null.
-const MASKED: [&str; 8] =
-    ["keys", "key-users", "timer_list", "kmsg", "kallsyms", "config.gz", "kcore", "sysrq-trigger"];
+const MASKED: [&str; 9] = [
+    "cmdline",
+    "keys",
+    "key-users",
+    "timer_list",
+    "kmsg",
+    "kallsyms",
+    "config.gz",
+    "kcore",
+    "sysrq-trigger",
+];
 
 /// Directories of /proc that only an administrator would write.
 const READ_ONLY: [&str; 4] = ["sys", "irq", "bus", "fs"];

@@ -42,16 +42,19 @@ impl Place {
             .map(Path::to_owned)
             .or_else(|| std::env::var_os("SANDBOXD_DIR").map(PathBuf::from));
         if let Some(all) = all {
-            let all = std::path::absolute(&all).unwrap_or(all);
+            let all = real(all);
             return Self { run: all.clone(), state: all };
         }
         let uid = nix::unistd::Uid::current();
         Self {
             run: usable_runtime(variable("XDG_RUNTIME_DIR"))
                 .unwrap_or_else(|| format!("/tmp/sandboxd-{uid}").into()),
-            state: variable("XDG_STATE_HOME")
-                .unwrap_or_else(|| home.join(".local/state"))
-                .join("sandboxd"),
+            state: real(
+                variable("XDG_STATE_HOME")
+                    .filter(|path| is_ours(path))
+                    .unwrap_or_else(|| home.join(".local/state"))
+                    .join("sandboxd"),
+            ),
         }
     }
 
@@ -90,11 +93,33 @@ impl Place {
     }
 }
 
+/// The path without symbolic links, as far as it exists.
+fn real(path: PathBuf) -> PathBuf {
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let mut rest = PathBuf::new();
+    let mut existing = path.as_path();
+    loop {
+        if let Ok(real) = fs::canonicalize(existing) {
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+        let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else {
+            return path;
+        };
+        rest = if rest.as_os_str().is_empty() { name.into() } else { Path::new(name).join(rest) };
+        existing = parent;
+    }
+}
+
+/// Root that has become a user still has root's variables, which name root's directories.
+fn is_ours(path: &Path) -> bool {
+    let owner = path.ancestors().find_map(|path| fs::metadata(path).ok()).map(|data| data.uid());
+    owner == Some(nix::unistd::Uid::current().as_raw())
+}
+
 /// The runtime directory of a login session; as root turned user it is root's, and not used.
 fn usable_runtime(named: Option<PathBuf>) -> Option<PathBuf> {
     let named = named?;
-    let data = fs::metadata(&named).ok()?;
-    (data.uid() == nix::unistd::Uid::current().as_raw()).then(|| named.join("sandboxd"))
+    is_ours(&named).then(|| real(named.join("sandboxd")))
 }
 
 /// Makes a directory for ourselves alone, or checks that it is one.

@@ -83,6 +83,8 @@ impl Fresh {
     /// Must not: be dumpable = false yet, or /proc/self belongs to root and the writes fail (EACCES).
     fn map(self, order: &SetupOrder) -> Result<Mapped, Failure> {
         let (uid, gid) = (order.uid, order.gid);
+        // When the host runs out of memory, a box goes before the host's own programs.
+        fs::write("/proc/self/oom_score_adj", "200").failing("be killed before the host")?;
         fs::write("/proc/self/setgroups", "deny").failing("give up changing groups")?;
         fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).failing("map the user")?;
         fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).failing("map the group")?;
@@ -107,10 +109,25 @@ impl Networked {
         // Through the host's /proc, for the session's own comes with its compartments.
         fs::write("/proc/sys/user/max_user_namespaces", "0")
             .failing("forbid nested user namespaces")?;
+        share_watches()?;
         floor::Sources::open(&order.plan)?.build()?.pivot()?;
         guard_all(&order.plan.guards)?;
         Ok(Rooted(()))
     }
+}
+
+/// Leaves the user's other programs, and the host's own watch of the trusted paths, room for watches: the kernel
+/// counts those of a box for the user as well (inotify(7), namespaces(7)).
+fn share_watches() -> Result<(), Failure> {
+    for (kind, host) in [("instances", "max_user_instances"), ("watches", "max_user_watches")] {
+        let limit = fs::read_to_string(format!("/proc/sys/fs/inotify/{host}"));
+        let limit =
+            limit.failing("read the limit of watches")?.trim().parse::<u64>().unwrap_or(128);
+        let path = format!("/proc/sys/user/max_inotify_{kind}");
+        fs::write(&path, (limit / 4).max(1).to_string())
+            .failing_on("limit the watches by", &path)?;
+    }
+    Ok(())
 }
 
 /// Protects every trusted path that was there when the host looked.

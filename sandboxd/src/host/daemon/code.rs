@@ -8,17 +8,44 @@
 
 use std::path::{Path, PathBuf};
 
-use policy::{Server, ServerDirectory};
+use policy::{EnvValue, Server, ServerDirectory};
 use rootfs::{Access, MountPlan, Shape, Step};
 
 use super::hops::hops;
 
 use crate::fault::{Fault, Kind};
 
-/// Programs whose first argument that is no option is code.
-const INTERPRETERS: [&str; 21] = [
-    "node", "nodejs", "deno", "bun", "tsx", "ts-node", "python", "python2", "python3", "pypy3",
-    "uv", "uvx", "ruby", "perl", "php", "bash", "sh", "dash", "zsh", "java", "env",
+/// Programs that run the file named by their first argument, and give it the rest as data.
+const INTERPRETERS: [&str; 9] =
+    ["node", "nodejs", "python", "python2", "python3", "pypy3", "ruby", "perl", "php"];
+
+/// Where programs of the system are: what they do with a path, nobody here knows (`make -C`, `sh -c`).
+const SYSTEM: [&str; 5] = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib"];
+
+/// Variables that name code, or settings that name code, by how they begin.
+const VARIABLES: [&str; 22] = [
+    "HOME",
+    "XDG_",
+    "NODE_",
+    "NPM_",
+    "npm_",
+    "PYTHON",
+    "PIP_",
+    "UV_",
+    "VIRTUAL_ENV",
+    "PERL",
+    "RUBY",
+    "GEM_",
+    "BUNDLE_",
+    "JAVA_",
+    "CARGO_",
+    "RUSTUP_",
+    "GO",
+    "GIT_",
+    "LD_",
+    "BASH_ENV",
+    "ENV",
+    "SHELL",
 ];
 
 /// Where a server would run: what it is told, and what its box shows.
@@ -48,13 +75,23 @@ pub(super) fn check(start: Start<'_>) -> Result<(), Fault> {
             return Err(refuse(&format!("{field}.env.PATH"), directory, &mount));
         }
     }
+    for (name, value) in &start.server.env {
+        let EnvValue::Literal(value) = value else { continue };
+        let names_code = VARIABLES.iter().any(|start| name.starts_with(start));
+        if let Some((path, mount)) = value.split(':').find_map(|part| place(start, part))
+            && names_code
+        {
+            return Err(refuse(&format!("{field}.env.{name}"), &path, &mount));
+        }
+    }
     let Some(program) = start.server.command.first() else { return Ok(()) };
-    for path in program_files(start, program) {
-        if let Some(mount) = writable(start.plan, &path) {
+    let files = program_files(start, program);
+    for path in &files {
+        if let Some(mount) = writable(start.plan, path) {
             return Err(refuse(&format!("{field}.command"), &path.display().to_string(), &mount));
         }
     }
-    match script(start) {
+    match code_words(start, &files).into_iter().find_map(|word| mentioned(start, word)) {
         Some((word, mount)) => Err(refuse(&format!("{field}.command"), &word, &mount)),
         None => Ok(()),
     }
@@ -71,7 +108,7 @@ fn refuse(field: &str, path: &str, mount: &Path) -> Fault {
     Fault::new(Kind::Policy, message).field(field).hint(hint)
 }
 
-/// The program's file as the box finds it, and what it is a link to.
+/// The program's file as the box finds it, what it is a link to, and who interprets it.
 fn program_files(start: Start<'_>, program: &str) -> Vec<PathBuf> {
     let candidates: Vec<PathBuf> = if program.contains('/') {
         vec![start.directory.join(program)]
@@ -82,24 +119,72 @@ fn program_files(start: Start<'_>, program: &str) -> Vec<PathBuf> {
     let Some(found) = found else { return Vec::new() };
     let mut files = vec![found.clone()];
     files.extend(hops(&outside(start.plan, &found)));
+    files.extend(files.last().and_then(|file| interpreter(file)));
     files
 }
 
-/// The code that an interpreter is told to run, when it lies where the agent can write.
-fn script(start: Start<'_>) -> Option<(String, PathBuf)> {
-    let program = Path::new(start.server.command.first()?).file_name()?.to_str()?;
-    let base = program.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-    let interprets = INTERPRETERS.iter().any(|known| *known == program || *known == base);
-    let words = start.server.command.iter().skip(1);
-    // What comes after the script is data for it: a workspace may well be named there.
-    let mut code = words.filter(|word| !word.starts_with('-')).take(if interprets { 1 } else { 0 });
-    let options = start.server.command.iter().skip(1).filter_map(|word| word.split_once('='));
-    let mut named = options.filter(|(name, _)| name.starts_with('-')).map(|(_, value)| value);
-    let first = code.find_map(|word| place(start, word));
-    first.or_else(|| named.by_ref().filter(|_| interprets).find_map(|word| place(start, word)))
+/// The program after `#!` (execve(2)).
+fn interpreter(file: &Path) -> Option<PathBuf> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    std::fs::File::open(file).ok()?.take(256).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    line.split_whitespace().next().map(PathBuf::from)
 }
 
+/// The words of the command that may decide what runs.
+///
+/// A server's own program, outside the system's directories, takes its words as data: a workspace may well be
+/// among them. So does a script that an interpreter is given without any option before it. All words of
+/// everything else may be code.
+fn code_words<'a>(start: Start<'a>, files: &[PathBuf]) -> Vec<&'a str> {
+    let words = start.server.command.iter().skip(1).map(String::as_str);
+    let program = files.first().map(PathBuf::as_path);
+    let is_system = program.is_none_or(|file| SYSTEM.iter().any(|root| file.starts_with(root)));
+    let name = program.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+    let base = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let interprets = INTERPRETERS.iter().any(|known| *known == name || *known == base);
+    let script_comes_first = words.clone().next().is_some_and(|word| !word.starts_with('-'));
+    match (interprets, is_system) {
+        (true, _) if script_comes_first => words.take(1).collect(),
+        (false, false) => Vec::new(),
+        (true, _) | (false, true) => words.collect(),
+    }
+}
+
+/// What a word names below a read-write mount: as a path, as the value of an option, or somewhere in a line.
+fn mentioned(start: Start<'_>, word: &str) -> Option<(String, PathBuf)> {
+    let value = word.split_once('=').map_or(word, |(_, value)| value);
+    place(start, word).or_else(|| place(start, value)).or_else(|| {
+        let mount = writable_mounts(start.plan).find(|mount| {
+            mount.to_str().is_some_and(|text| word.contains(text)) || word.contains("/workspace")
+        });
+        mount.map(|mount| (word.to_owned(), mount.to_owned()))
+    })
+}
+
+/// Where the box has what the agent can write.
+fn writable_mounts(plan: &MountPlan) -> impl Iterator<Item = &Path> {
+    plan.steps.iter().filter_map(|step| match step {
+        Step::Bind { source, target, access: Access::ReadWrite }
+            if source.shape != Shape::Device =>
+        {
+            Some(target.as_path())
+        }
+        Step::Bind { .. }
+        | Step::Directory { .. }
+        | Step::File { .. }
+        | Step::Copy { .. }
+        | Step::Link { .. } => None,
+    })
+}
+
+/// What a word names, when it exists and the agent decides on it.
 fn place(start: Start<'_>, word: &str) -> Option<(String, PathBuf)> {
+    if word.is_empty() || word == "." && start.server.cwd == ServerDirectory::Home {
+        return None;
+    }
     let path = start.directory.join(word);
     let real = outside(start.plan, &path);
     if !real.exists() {

@@ -67,6 +67,13 @@ fn a_server_with_a_secret_runs_no_code_of_the_workspace() {
         &["node", "/srv/ws/server.js"],
         &["node", "/workspace/server.js"],
         &["node", "--inspect", "/srv/opt/link.js"],
+        &["node", "-r", "/srv/opt/server.js", "/srv/ws/server.js"],
+        &["env", "A=1", "python3", "/srv/ws/server.js"],
+        &["timeout", "9", "node", "/srv/ws/server.js"],
+        &["sh", "-c", "exec node /srv/ws/server.js"],
+        &["sh", "-c", "cd /workspace && make"],
+        &["make", "-C", "/srv/ws"],
+        &["git", "-C/srv/ws", "status"],
         &["python3.11", "/srv/ws"],
         &["node", "--require=/srv/ws/server.js", "/srv/opt/server.js"],
     ] {
@@ -85,6 +92,7 @@ fn a_server_outside_the_workspace_may_be_told_of_it() {
     for command in [
         &["node", "/srv/opt/server.js", "/srv/ws"][..],
         &["/usr/bin/env", "/srv/opt/server.js"],
+        &["python3", "/srv/opt/server.js", "--root", "/srv/ws"],
         &["/srv/opt/server.js", "--root=/srv/ws"],
     ] {
         assert!(verdict(&world, &server(command, true), "/usr/bin").is_ok(), "{command:?}");
@@ -97,4 +105,28 @@ fn a_path_through_the_workspace_is_refused_for_a_secret() {
     let server = server(&["node", "/srv/opt/server.js"], true);
     let fault = verdict(&world, &server, "/usr/bin:/srv/ws/node_modules/.bin").unwrap_err();
     assert_eq!(fault.field.as_deref(), Some("mcp.t.env.PATH"));
+}
+
+#[test]
+fn a_variable_that_names_code_in_the_workspace_is_refused_for_a_secret() {
+    let world = world();
+    let mut server = server(&["node", "/srv/opt/server.js"], true);
+    let set = |server: &mut Server, name: &str| {
+        server.env.insert(name.to_owned(), EnvValue::Literal("/srv/ws".to_owned()));
+    };
+    set(&mut server, "REPOSITORY");
+    assert!(verdict(&world, &server, "/usr/bin").is_ok());
+    set(&mut server, "HOME");
+    let fault = verdict(&world, &server, "/usr/bin").unwrap_err();
+    assert_eq!(fault.field.as_deref(), Some("mcp.t.env.HOME"));
+}
+
+#[test]
+fn the_interpreter_of_a_script_is_looked_at_too() {
+    let world = world();
+    let script = world._tree.path().join("opt/wrapped");
+    fs::write(&script, "#!/srv/ws/server.js\n").unwrap();
+    assert!(verdict(&world, &server(&["/srv/opt/wrapped"], true), "/usr/bin").is_err());
+    fs::write(&script, "#!/usr/bin/env node\n").unwrap();
+    assert!(verdict(&world, &server(&["/srv/opt/wrapped"], true), "/usr/bin").is_ok());
 }

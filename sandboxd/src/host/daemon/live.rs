@@ -71,7 +71,7 @@ impl Live {
         let session = Arc::new(Session::start(zygote, &prepared.order).await?);
         let mut servers = BTreeMap::new();
         for (name, policy) in request.file.servers {
-            let path = directory.join("logs").join(format!("{name}.log"));
+            let path = log_path(&directory, Some(&name));
             let redactor = Redactor::default();
             let log = open_log(&path, redactor.clone())?;
             let starter = Starter {
@@ -92,7 +92,7 @@ impl Live {
             landlock_required: prepared.landlock_required,
         };
         let agent = session.compartment(order).await?;
-        let log = Mutex::new(open_log(&directory.join("logs/session.log"), Redactor::default())?);
+        let log = Mutex::new(open_log(&log_path(&directory, None), Redactor::default())?);
         Ok(Arc::new(Self {
             record,
             session,
@@ -128,8 +128,7 @@ impl Live {
 
     /// Returns where a server's log, or the session's own, is.
     pub(super) fn log_path(&self, server: Option<&ServerName>) -> PathBuf {
-        let name = server.map_or_else(|| "session".to_owned(), ToString::to_string);
-        self.directory.join("logs").join(format!("{name}.log"))
+        log_path(&self.directory, server)
     }
 
     /// Writes a line of a detached command's output.
@@ -219,6 +218,12 @@ pub(super) fn lost(record: &Record, state: State) -> SessionView {
         servers: BTreeMap::new(),
         notes: Vec::new(),
     }
+}
+
+/// Where in a session's directory a log is: a server's, or that of detached commands.
+pub(super) fn log_path(directory: &Path, server: Option<&ServerName>) -> PathBuf {
+    let name = server.map_or_else(|| "session.log".to_owned(), |name| format!("mcp-{name}.log"));
+    directory.join("logs").join(name)
 }
 
 fn open_log(path: &Path, redactor: Redactor) -> Result<FileLog, Fault> {

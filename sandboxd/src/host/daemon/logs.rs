@@ -11,7 +11,7 @@ use policy::ServerName;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
-use super::live::Live;
+use super::live::{Live, log_path};
 use super::registry::Registry;
 use crate::fault::{Fault, Kind};
 
@@ -29,9 +29,7 @@ pub(super) fn find(
                 .into_iter()
                 .find(|view| view.name.as_str() == key || view.id == key);
             let lost = lost.ok_or(fault)?;
-            let name = server.map_or_else(|| "session".to_owned(), ToString::to_string);
-            let logs = registry.sessions().join(lost.id).join("logs");
-            return Ok((logs.join(format!("{name}.log")), None));
+            return Ok((log_path(&registry.sessions().join(lost.id), server), None));
         }
     };
     match server {

@@ -37,6 +37,12 @@ enum Slot {
     Standing(Arc<Live>),
 }
 
+impl Slot {
+    fn is(&self, live: &Arc<Live>) -> bool {
+        matches!(self, Self::Standing(it) if Arc::ptr_eq(it, live))
+    }
+}
+
 impl Registry {
     /// Starts with what a daemon before left: sessions that died with it.
     pub(super) fn new(zygote: Zygote, place: Place, lost: Vec<Record>) -> Self {
@@ -73,8 +79,7 @@ impl Registry {
         live.ended().await;
         let standing = {
             let mut table = self.table();
-            let is_it = |slot: &Slot| matches!(slot, Slot::Standing(it) if Arc::ptr_eq(it, live));
-            let standing = table.live.get(&live.record.name).is_some_and(is_it);
+            let standing = table.live.get(&live.record.name).is_some_and(|slot| slot.is(live));
             if standing {
                 table.live.remove(&live.record.name);
                 table.lost.push(live.record.clone());
@@ -176,13 +181,28 @@ impl Registry {
         if let Some(record) = self.take_lost(key) {
             return forget(&record, &self.sessions());
         }
-        let live = self.find(key)?;
+        let live = self.take(key)?;
         let name = live.record.name.clone();
-        self.table().live.insert(name.clone(), Slot::Changing);
         live.end().await;
         let forgotten = forget(&live.record, &self.sessions());
         self.table().live.remove(&name);
         forgotten
+    }
+
+    /// Takes a session out, so that nobody else finds it; its name stays taken until it has ended.
+    fn take(&self, key: &str) -> Result<Arc<Live>, Fault> {
+        let live = self.find(key)?;
+        let mut table = self.table();
+        match table.live.get_mut(&live.record.name) {
+            Some(slot) if slot.is(&live) => {
+                *slot = Slot::Changing;
+                Ok(live)
+            }
+            Some(_) | None => {
+                let message = format!("host: the session {key} is being ended already");
+                Err(Fault::new(Kind::User, message))
+            }
+        }
     }
 
     fn take_lost(&self, key: &str) -> Option<Record> {

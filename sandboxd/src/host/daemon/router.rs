@@ -119,8 +119,9 @@ async fn start_exec(
     let live = registry.find(&key)?;
     let upgrade = upgrade(&mut request, EXEC)?;
     let wanted: ExecRequest = parse(request.into_body()).await?;
-    if wanted.argv.is_empty() {
-        return Err(Fault::new(Kind::User, "host: expected a command").field("argv"));
+    if wanted.argv.is_empty() || wanted.argv.iter().any(|word| word.contains('\0')) {
+        let message = "host: expected a command, whose words have no NUL in them";
+        return Err(Fault::new(Kind::User, message).field("argv"));
     }
     tokio::spawn(async move {
         let Some(stream) = upgraded(upgrade).await else { return };
