@@ -57,6 +57,8 @@ pub struct TreeFacts {
     pub repository: Option<Source>,
     /// What in it is trusted and exists, with its ancestors, ordered from the outside in.
     pub guards: Vec<Guard>,
+    /// Sockets of the host's in it, which a box must not reach: no mount mode stops connect(2).
+    pub sockets: Vec<PathBuf>,
     /// Trusted names that cannot be protected, and why.
     pub unprotected: Vec<(PathBuf, &'static str)>,
 }
@@ -203,7 +205,8 @@ impl HostFacts {
             repository = Some(Self::mount(&common)?);
         }
         let (guards, unprotected) = (found.guards, found.unprotected);
-        Ok(TreeFacts { source, repository, guards, unprotected })
+        let sockets = sockets(&root);
+        Ok(TreeFacts { source, repository, guards, sockets, unprotected })
     }
 
     /// Looks again at what is trusted in a tree, and from the outside in.
@@ -228,6 +231,29 @@ impl HostFacts {
         }
         Ok(source)
     }
+}
+
+/// Finds sockets near the top of a tree: agents, editors and databases put theirs there.
+fn sockets(root: &Path) -> Vec<PathBuf> {
+    const DEPTH: usize = 3;
+    const ENTRIES: usize = 4096;
+    let mut found = Vec::new();
+    let mut left = ENTRIES;
+    let mut level = vec![root.to_owned()];
+    for _ in 0..DEPTH {
+        let mut next = Vec::new();
+        for entry in level.iter().flat_map(fs::read_dir).flatten().flatten() {
+            let Some(still) = left.checked_sub(1) else { return found };
+            left = still;
+            match entry.file_type() {
+                Ok(kind) if kind.is_socket() => found.push(entry.path()),
+                Ok(kind) if kind.is_dir() => next.push(entry.path()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        level = next;
+    }
+    found
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> FactsError {

@@ -208,7 +208,8 @@ pub fn plan(facts: &HostFacts, wishes: &Wishes) -> Result<MountPlan, PlanError> 
         plan.directory(&place.path);
         plan.allow(&place.path, Rights::Write);
     }
-    granted(&mut plan, wishes)?;
+    let null = facts.devices.iter().find(|source| source.path == Path::new("/dev/null"));
+    granted(&mut plan, wishes, null)?;
     nest(&mut plan, &mut private);
     plan.private = private;
     Ok(plan)
@@ -304,7 +305,7 @@ fn devices(plan: &mut MountPlan, facts: &HostFacts) {
 }
 
 /// The workspace and the mounts that were asked for.
-fn granted(plan: &mut MountPlan, wishes: &Wishes) -> Result<(), PlanError> {
+fn granted(plan: &mut MountPlan, wishes: &Wishes, null: Option<&Source>) -> Result<(), PlanError> {
     let mut binds: Vec<(Source, PathBuf, Access)> = wishes.mounts.clone();
     if let Some((tree, access)) = &wishes.workspace {
         binds.push((tree.source.clone(), tree.source.path.clone(), *access));
@@ -335,6 +336,16 @@ fn granted(plan: &mut MountPlan, wishes: &Wishes) -> Result<(), PlanError> {
             && let Some(parent) = name.parent()
         {
             plan.hold(outer, parent);
+        }
+    }
+    let sockets = wishes.workspace.iter().flat_map(|(tree, _)| &tree.sockets);
+    if let Some(null) = null {
+        for socket in sockets {
+            plan.steps.push(Step::Bind {
+                source: null.clone(),
+                target: socket.clone(),
+                access: Access::ReadOnly,
+            });
         }
     }
     if let Some((tree, Access::ReadWrite)) = &wishes.workspace {

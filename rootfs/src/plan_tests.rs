@@ -29,8 +29,13 @@ fn workspace(path: &str) -> Wishes {
         Guard { root: path.into(), path: ".git".into(), access: Access::ReadWrite },
         Guard { root: path.into(), path: ".git/hooks".into(), access: Access::ReadOnly },
     ];
-    let tree =
-        TreeFacts { source: source(path), repository: None, guards, unprotected: Vec::new() };
+    let tree = TreeFacts {
+        source: source(path),
+        repository: None,
+        guards,
+        sockets: Vec::new(),
+        unprotected: Vec::new(),
+    };
     Wishes {
         workspace: Some((tree, Access::ReadWrite)),
         mounts: Vec::new(),
@@ -116,4 +121,19 @@ fn the_directories_above_an_inner_mount_cannot_be_moved() {
             Guard { root: "/srv/shop".into(), path: path.into(), access: Access::ReadWrite };
         assert!(plan.guards.contains(&guard), "{path}");
     }
+}
+
+#[test]
+fn a_socket_in_the_workspace_is_covered() {
+    let mut wishes = workspace("/srv/shop");
+    let socket = Path::new("/srv/shop/agent.sock");
+    wishes.workspace.as_mut().unwrap().0.sockets.push(socket.into());
+    let plan = plan(&facts(), &wishes).unwrap();
+    let covers = |step: &Step| {
+        matches!(step, Step::Bind { source, target, .. }
+            if target == socket && source.shape == Shape::Device)
+    };
+    let tree =
+        |step: &Step| matches!(step, Step::Bind { target, .. } if target == Path::new("/srv/shop"));
+    assert!(plan.steps.iter().position(covers) > plan.steps.iter().position(tree));
 }

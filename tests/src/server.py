@@ -5,8 +5,10 @@ not listed answers with its name.
 """
 import base64
 import hashlib
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,17 +61,21 @@ def linger(argument):
 
 
 def stale(ident):
-    """Says half an answer; a child that nobody knows of says whole ones as soon as this process is dead."""
-    line = '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"STALE"}]}}\n' % json.dumps(ident)
+    """Says half an answer; a child that nobody knows of answers whatever could be asked next, as soon as this
+    process is dead."""
+    word = re.sub(r"\d+", "%d", str(ident), count=str(ident).count("-") + 1)
+    idents = [word % pair for pair in itertools.product((1, 2, 3), range(1, 40))] if word.count("%d") == 2 else range(1, 40)
+    lines = "".join('\n{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"STALE"}]}}\n' % json.dumps(other)
+                    for other in idents if other != ident)
     parent = os.getpid()
     if os.fork() == 0:
         os.setsid()
         while os.getppid() == parent:
             pass
         while True:
-            write(("\n" + line).encode())
-    write(line[:20].encode())
-    os.write(2, b"half said\n")
+            write(lines.encode())
+    write(('{"jsonrpc":"2.0","id":%s,"res' % json.dumps(ident)).encode())
+    os.write(2, ("half said for %s\n" % ident).encode())
     signal.pause()
 
 

@@ -77,8 +77,7 @@ fn ten_megabytes_go_in_and_come_out() {
 fn a_command_on_a_terminal_has_one_of_its_own_with_the_caller_s_size() {
     let host = needs!(TestHost::start());
     let daemon = session(&host);
-    let text =
-        "tty; stty size; trap 'stty size; exit 5' WINCH; echo ready; while :; do read x; done";
+    let text = "tty; stty size; trap 'stty size; exit 5' WINCH; echo ready; sleep 7010 & wait";
     let mut screen = daemon.exec("shop").on_screen(["bash", "-c", text]);
     screen.shows("ready");
     screen.resizes(41, 121);
@@ -218,8 +217,7 @@ fn a_lost_client_hangs_its_command_up_and_a_detached_one_stays() {
     let tree = host.project("work");
     let _view = daemon.up("shop", &Recipe::on(&tree).text());
     exec(&daemon, &["--detach"]).command(["sleep", "7004"]).done();
-    let text =
-        "trap 'echo hung up > word; exit' HUP; echo ready; while :; do read x < /dev/zero; done";
+    let text = "trap 'echo hung up > word; exit' HUP; echo ready; sleep 7011 & wait";
     let mut client = daemon.exec("shop").start(["bash", "-c", text]);
     client.answers("ready");
     client.signal(Signal::SIGKILL);

@@ -34,7 +34,7 @@ pub enum StubError {
     #[error("cannot talk to the relay")]
     Broken(#[source] io::Error),
     /// The call was answered with a JSON-RPC error.
-    #[error("cannot {method}: {message}")]
+    #[error("the answer to {method} is an error: {message}")]
     Refused {
         /// What was asked.
         method: String,
