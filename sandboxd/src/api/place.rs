@@ -1,7 +1,7 @@
 //! Where the daemon's files are, and that nobody else can put theirs there.
 //!
 //! ```text
-//! $XDG_RUNTIME_DIR/sandboxd/   (else /tmp/sandboxd-UID/)         sandboxd.sock, lock
+//! $XDG_RUNTIME_DIR/sandboxd/   (else /run/user/UID/, else /tmp/sandboxd-UID/)         sandboxd.sock, lock
 //! $XDG_STATE_HOME/sandboxd/    (else ~/.local/state/sandboxd/)   sessions/ID/, trusted.json, daemon.log
 //! --dir D or SANDBOXD_DIR                                        all of them in D
 //! ```
@@ -47,7 +47,10 @@ impl Place {
         }
         let uid = nix::unistd::Uid::current();
         Self {
+            // MCP clients start a stub with a few variables only, and this is not among them: so the directory
+            // that a login session has is found without it.
             run: usable_runtime(variable("XDG_RUNTIME_DIR"))
+                .or_else(|| usable_runtime(Some(format!("/run/user/{uid}").into())))
                 .unwrap_or_else(|| format!("/tmp/sandboxd-{uid}").into()),
             state: real(
                 variable("XDG_STATE_HOME")

@@ -106,6 +106,7 @@ pub(crate) async fn serve(place: &Place, lock: Lock, ready: impl FnOnce()) -> Re
     // Ignored: a socket that is gone is as it should be.
     let _ = std::fs::remove_file(place.socket());
     registry.end_all().await;
+    registry.end_zygote().await;
     drop(lock);
     Ok(())
 }

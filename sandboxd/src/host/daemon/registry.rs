@@ -220,6 +220,11 @@ impl Registry {
         }
     }
 
+    /// Ends the process that makes sessions.
+    pub(super) async fn end_zygote(&self) {
+        self.zygote.end().await;
+    }
+
     /// Returns where the sessions' records are.
     pub(super) fn sessions(&self) -> PathBuf {
         self.place.sessions()
