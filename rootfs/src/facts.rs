@@ -7,10 +7,11 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-use nix::unistd::{Uid, User};
+use nix::unistd::Uid;
 use thiserror::Error;
 
 use crate::plan::{Guard, Shape, Source};
+use crate::users::Account;
 use crate::{small, trusted};
 
 /// An entry of `/` or `/etc` that a box gets.
@@ -93,7 +94,7 @@ pub enum FactsError {
     #[error("cannot use the path {0:?}: it is not UTF-8")]
     Encoding(PathBuf),
     /// The user has no entry that says where its home is.
-    #[error("cannot find the user with number {0} in the user database")]
+    #[error("cannot find the user with number {0} in /etc/passwd, nor its HOME in the environment")]
     User(u32),
 }
 
@@ -163,7 +164,7 @@ impl HostFacts {
     /// When the user is in no user database.
     pub fn read() -> Result<Self, FactsError> {
         let uid = Uid::current();
-        let user = User::from_uid(uid).ok().flatten().ok_or(FactsError::User(uid.as_raw()))?;
+        let user = Account::current().ok_or(FactsError::User(uid.as_raw()))?;
         let entry = |base: &str, name: &str| look(&Path::new(base).join(name));
         let mut etc: Vec<RootEntry> = ETC_DIRECTORIES
             .iter()
@@ -180,7 +181,7 @@ impl HostFacts {
                 .collect(),
             uid: uid.as_raw(),
             gid: nix::unistd::Gid::current().as_raw(),
-            home: home(&user.dir, &user.name),
+            home: home(&user.home, &user.name),
             shell: shell(&user.shell),
             user: user.name,
         })

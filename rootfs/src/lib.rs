@@ -11,9 +11,11 @@ mod plan;
 mod small;
 mod tools;
 mod trusted;
+mod users;
 
 pub use facts::{FactsError, HostFacts, TreeFacts};
 pub use plan::{
     Access, Guard, MountPlan, PlanError, Private, Rights, Rule, Shape, Source, Step, Wishes, plan,
 };
 pub use tools::{ToolFacts, tools};
+pub use users::Account;

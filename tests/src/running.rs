@@ -86,6 +86,28 @@ impl Running {
         input.flush().expect("it reads its input");
     }
 
+    /// Writes a line to the input, and returns as many lines of what is said to it.
+    ///
+    /// # Panics
+    /// When it ends without an answer.
+    #[track_caller]
+    pub fn asks(&mut self, question: &str, lines: usize) -> String {
+        let before = self.output.bytes().len();
+        self.says(&format!("{question}\n"));
+        let mut answer = String::new();
+        let answered = within(DEADLINE, || {
+            answer = self.output.text().split_off(before);
+            answer.matches('\n').count() >= lines || self.has_ended()
+        });
+        let is_whole = answered && answer.matches('\n').count() >= lines;
+        let (words, errors) = (&self.words, self.errors.text());
+        assert!(
+            is_whole,
+            "{words:?} gave no answer to {question:?}\nstdout: {answer}\nstderr: {errors}"
+        );
+        answer
+    }
+
     /// Ends the input.
     pub fn ends_input(&mut self) {
         self.input = None;

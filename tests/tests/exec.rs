@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use sandboxd_tests::{Daemon, Order, Process, Recipe, TestHost, eventually, needs, within};
+use sandboxd_tests::{Daemon, Order, PROBE, Process, Recipe, TestHost, eventually, needs, within};
 
 fn session(host: &TestHost) -> Daemon<'_> {
     let daemon = Daemon::of(host);
@@ -14,7 +14,11 @@ fn session(host: &TestHost) -> Daemon<'_> {
 }
 
 fn exec<'a>(daemon: &Daemon<'a>, flags: &[&str]) -> Order<'a> {
-    let words: Vec<&str> = ["exec"].iter().chain(flags).chain(&["shop"]).copied().collect();
+    exec_in(daemon, "shop", flags)
+}
+
+fn exec_in<'a>(daemon: &Daemon<'a>, session: &str, flags: &[&str]) -> Order<'a> {
+    let words: Vec<&str> = ["exec"].iter().chain(flags).chain(&[session]).copied().collect();
     daemon.order(&words)
 }
 
@@ -288,4 +292,26 @@ fn many_commands_at_once_get_their_own_streams() {
         assert_eq!(done.status, i32::try_from(number).unwrap());
         assert_eq!(done.text(), format!("input {number} of {number}\n"));
     }
+}
+
+#[test]
+fn a_fork_bomb_harms_no_other_session_and_ends_with_its_own() {
+    let host = needs!(TestHost::start());
+    needs!(host.command("python3"));
+    let daemon = Daemon::of(&host);
+    let servers = daemon.servers();
+    let recipe = Recipe::bare().with_probe(&host).mount(servers.path());
+    let recipe = recipe.server("tracker", &servers, "good", "").with("[limits]\npids = 300");
+    let _view = daemon.up("bombed", &recipe.text());
+    let _view = daemon.up("other", &Recipe::bare().text());
+    let before = daemon.ask("bombed", "tracker", "count", &serde_json::json!({}));
+    exec_in(&daemon, "bombed", &["--detach"]).command([PROBE, "bomb"]).done();
+    eventually("there are as many as there may be", || daemon.named("probe").len() > 250);
+    // The server of the very session still answers, and the other session has room for commands.
+    let after = daemon.ask("bombed", "tracker", "count", &serde_json::json!({}));
+    assert_eq!(after.replacen('2', "1", 1), before);
+    assert_eq!(daemon.exec("other").shell("(echo yes) | cat").expect(0).text(), "yes\n");
+    daemon.remove("bombed");
+    assert_eq!(daemon.named("probe"), []);
+    assert_eq!(daemon.exec("other").shell("(echo yes) | cat").expect(0).text(), "yes\n");
 }

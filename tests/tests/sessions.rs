@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandboxd_tests::{Daemon, Process, Recipe, TestHost, needs, within};
+use sandboxd_tests::{Daemon, Missing, Process, Recipe, TestHost, needs, within};
 use serde_json::json;
 
 /// How long the kernel and the daemon may take to clear away what has ended.
@@ -209,7 +209,7 @@ fn a_killed_supervisor_or_init_loses_its_session_alone() {
 fn a_directory_that_others_may_enter_is_refused() {
     let host = needs!(TestHost::start());
     let daemon = Daemon::of(&host);
-    let mode = |path: PathBuf, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode));
+    let mode = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode));
     fs::create_dir(daemon.directory()).unwrap();
     for wrong in [0o755, 0o710, 0o701, 0o777] {
         mode(daemon.directory(), wrong).unwrap();
@@ -218,20 +218,47 @@ fn a_directory_that_others_may_enter_is_refused() {
         assert!(refused.complaint().contains(expected), "{wrong:o}: {refused:?}");
         assert!(refused.complaint().contains("hint: name another directory"), "{refused:?}");
     }
-    // A link to a directory, a file, another's directory: neither is one of ours.
-    fs::remove_dir(daemon.directory()).unwrap();
-    let other = host.project("other");
-    mode(other.path().to_owned(), 0o700).unwrap();
-    std::os::unix::fs::symlink(other.path(), daemon.directory()).unwrap();
-    daemon.order_up("one", &Recipe::bare().text()).command([""; 0]).expect(125);
+    // Another's directory, and a link to one that is open.
     let refused = daemon.does(&["up", "--dir", "/usr", "--workspace", "none"]).expect(125);
     assert!(refused.complaint().contains("/usr"), "{refused:?}");
-    assert!(other.listing().is_empty());
+    let link = host.path("link").display().to_string();
+    std::os::unix::fs::symlink(daemon.directory(), &link).unwrap();
+    daemon.does(&["up", "--dir", &link, "--workspace", "none"]).expect(125);
+    assert_eq!(fs::read_dir(daemon.directory()).unwrap().count(), 0);
     assert_eq!(daemon.find(), None);
-    fs::remove_file(daemon.directory()).unwrap();
-    fs::create_dir(daemon.directory()).unwrap();
     mode(daemon.directory(), 0o700).unwrap();
     let _view = daemon.up("one", &Recipe::bare().text());
+    // What is one directory is one daemon, by whichever name.
+    let listed = daemon.does(&["ls", "--json", "--dir", &link]).expect(0).json();
+    assert_eq!(listed[0]["name"], "one");
+}
+
+/// A /tmp of its own for one command, and no runtime directory of a login session.
+const BED: &str = "mount -t tmpfs none /tmp && chmod 1777 /tmp && mount --bind /usr/lib /run || exit 99
+    at=/tmp/sandboxd-$(id -u); eval \"$0\" || exit 98; unset SANDBOXD_DIR XDG_RUNTIME_DIR; exec \"$@\"";
+
+#[test]
+fn what_was_planted_in_the_shared_tmp_is_refused() {
+    let host = needs!(TestHost::start());
+    let state = host.path("state");
+    let ls = |plant: &str| {
+        let enter = ["unshare", "--user", "--map-current-user", "--mount", "--keep-caps"];
+        let order = host.sandboxd().started_by(enter).started_by(["sh", "-c", BED, plant]);
+        order.caller_variable("XDG_STATE_HOME", &state).with(["ls"]).command([""; 0])
+    };
+    if ls("true").status == 99 {
+        return Missing::new("mounts for users without privileges").skip();
+    }
+    let target = host.project("target");
+    let link = format!("chmod 700 '{0}' && ln -s '{0}' $at", target.path().display());
+    for plant in ["mkdir -m 755 $at", "mkdir -m 730 $at", ": > $at", "ln -s /usr $at", &link] {
+        let refused = ls(plant).expect(125);
+        assert!(refused.complaint().contains("/tmp/sandboxd-"), "{plant}: {refused:?}");
+    }
+    assert!(target.listing().is_empty());
+    // The twins: nothing is there, or a directory that is right.
+    ls("true").done();
+    ls("mkdir -m 700 $at").done();
 }
 
 #[test]
@@ -242,7 +269,7 @@ fn the_daemon_s_files_are_the_user_s_alone() {
     let order = daemon.order_up("one", &Recipe::bare().text());
     order.started_by(["sh", "-c", "umask 0; exec \"$@\"", "caller"]).command([""; 0]).done();
     let mut open = Vec::new();
-    let mut next = vec![daemon.directory()];
+    let mut next = vec![daemon.directory().to_owned()];
     while let Some(path) = next.pop() {
         next.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
         let data = path.symlink_metadata().unwrap();
@@ -265,7 +292,7 @@ fn a_lock_that_is_held_or_no_file_is_refused() {
     assert!(second.contains("hint: `sandboxd ls`"), "{second}");
     assert_eq!(daemon.list().len(), 1);
     daemon.kill();
-    // A planted directory, and a link out: nothing is written through it.
+    // A planted directory in its place.
     let lock = daemon.directory().join("lock");
     fs::remove_file(&lock).unwrap();
     fs::create_dir(&lock).unwrap();
@@ -305,4 +332,32 @@ fn a_record_of_another_version_is_refused_by_name_and_left_as_it_is() {
     assert!(refused.contains("trusted.json: expected version 1"), "{refused}");
     fs::remove_file(&trusted).unwrap();
     up().done();
+}
+
+#[test]
+fn without_a_directory_of_its_own_the_daemon_s_files_lie_where_the_user_s_do() {
+    let host = needs!(TestHost::start());
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    let user = host.project("user");
+    user.directory("run").directory("state");
+    let daemon = Daemon::at(&host, user.at("run/sandboxd"));
+    let order = |words: &[&str]| {
+        let order = daemon.order(words).started_by(["env", "-u", "SANDBOXD_DIR"]);
+        order
+            .caller_variable("XDG_RUNTIME_DIR", user.at("run"))
+            .caller_variable("XDG_STATE_HOME", user.at("state"))
+    };
+    let up = order(&["up", "--name", "one", "--workspace", "none"]).command([""; 0]);
+    let list = order(&["ls", "--json"]).command([""; 0]);
+    // The daemon is another test's to miss: it ends before anything is asserted.
+    let (status, version) = daemon.request("GET", "/v1/version", b"");
+    let version: serde_json::Value = serde_json::from_str(&version).unwrap_or_default();
+    let pid = version["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    assert!(within(SOON, || Process::of(pid).is_none()));
+    up.done();
+    assert_eq!((status, list.json().as_array().map(Vec::len)), (200, Some(1)));
+    assert!(user.has("run/sandboxd/lock") && user.has("state/sandboxd/daemon.log"));
+    assert!(user.has("state/sandboxd/sessions") && !user.has("run/sandboxd/sessions"));
+    assert_eq!((mode(&user.at("run/sandboxd")), mode(&user.at("state/sandboxd"))), (0o700, 0o700));
 }

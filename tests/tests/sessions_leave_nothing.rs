@@ -4,6 +4,8 @@
 //!
 //! Runs in: the test's own process.
 
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -89,7 +91,7 @@ fn files(daemon: &Daemon<'_>) -> BTreeSet<PathBuf> {
         .filter(|entry| entry.metadata().is_ok_and(|data| data.uid() == uid))
         .map(|entry| entry.path())
         .collect();
-    let mut next = vec![daemon.directory()];
+    let mut next = vec![daemon.directory().to_owned()];
     while let Some(directory) = next.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

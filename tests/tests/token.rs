@@ -6,6 +6,8 @@
 //!
 //! Runs in: the test's own process.
 
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

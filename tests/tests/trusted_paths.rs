@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use sandboxd_tests::{PROBE, TestHost, Tree, eventually, needs};
+use sandboxd_tests::{PROBE, Running, TestHost, Tree, eventually, needs};
 use serde_json::{Value, json};
 
 /// One file for each kind of trusted name.
@@ -124,9 +124,16 @@ fn git_works_beside_its_protected_settings_and_says_why_they_are_so() {
         .done();
 }
 
-/// Tries to write a file from inside for as long as it can be; says `refused` once it cannot.
-fn knock(host: &TestHost, tree: &Tree, file: &str) -> Value {
-    host.run_in(tree).probe(["try", "write", file])
+/// A shell in the box that carries out what it is asked, a line for a line.
+fn shell(host: &TestHost, tree: &Tree) -> Running {
+    let text = "while read -r line; do eval \"$line\"; done";
+    host.run_in(tree).with_probe().input("").start(["sh", "-c", text])
+}
+
+/// What the probe says in it. Opening for writing changes nothing, also where it works for a moment.
+fn attempt(shell: &mut Running, operations: &str) -> Value {
+    let answer = shell.asks(&format!("{PROBE} try {operations}"), 1);
+    serde_json::from_str(&answer).unwrap_or_default()
 }
 
 #[test]
@@ -134,28 +141,22 @@ fn a_file_that_the_host_replaces_is_protected_again() {
     let host = needs!(TestHost::start());
     needs!(host.command("git"));
     let tree = repository(&host, "replaced");
-    assert_eq!(knock(&host, &tree, ".git/config"), json!(["EROFS"]));
-    // From inside: says what it sees, and tries to write, whenever it is asked.
-    let text = format!(
-        "while read file; do {PROBE} try write $file , rename $file $file.x , rename .git y; grep -c seen-by $file; done"
-    );
-    let mut running = host.run_in(&tree).with_probe().input("").start(["sh", "-c", &text]);
-    running.says(".git/config\n");
-    running.answers("[\"EROFS\",\"EBUSY\",\"EBUSY\"]\n0\n");
+    let mut inside = shell(&host, &tree);
+    assert_eq!(attempt(&mut inside, "write .git/config"), json!(["EROFS"]));
     // The host's git writes a new file and renames it over the old one.
     for round in 1..=5 {
         let name = format!("seen-by.round{round}");
         host.on_host(tree.path(), ["git", "config", &name, "yes"]).done();
-        let answer = "[\"EROFS\",\"EBUSY\",\"EBUSY\"]\n1\n";
-        eventually("the new file is in sight and protected", || {
-            let before = running.output().len();
-            running.says(".git/config\n");
-            eventually("an answer", || running.output()[before..].matches('\n').count() >= 2);
-            running.output()[before..] == *answer
+        eventually("the new file is protected", || {
+            attempt(&mut inside, "write .git/config") == json!(["EROFS"])
         });
+        let seen = inside.asks(&format!("grep -c round{round} .git/config"), 1);
+        assert_eq!(seen, "1\n");
+        let moved = "rename .git/config .git/config.x , rename .git other , unlink .git/config";
+        assert_eq!(attempt(&mut inside, moved), json!(["EBUSY", "EBUSY", "EBUSY"]));
     }
-    running.ends_input();
-    running.wait().done();
+    inside.ends_input();
+    inside.wait().done();
     assert!(tree.read(".git/config").contains("round5"));
 }
 
@@ -164,26 +165,20 @@ fn a_directory_that_the_host_replaces_is_protected_again() {
     let host = needs!(TestHost::start());
     needs!(host.command("git"));
     let tree = repository(&host, "replaced-directory");
-    let text = format!("while read file; do {PROBE} try write $file; done");
-    let mut running = host.run_in(&tree).with_probe().input("").start(["sh", "-c", &text]);
+    let mut inside = shell(&host, &tree);
     for (directory, old) in [(".git/hooks", "pre-commit.sample"), (".vscode", "tasks.json")] {
-        running.says(&format!("{directory}/{old}\n"));
-        running.answers("[\"EROFS\"]\n");
+        assert_eq!(attempt(&mut inside, &format!("write {directory}/{old}")), json!(["EROFS"]));
         let (real, old) = (tree.at(directory), tree.at("old"));
         fs::rename(&real, &old).unwrap();
         fs::create_dir(&real).unwrap();
         fs::write(real.join("by-the-host"), "trusted").unwrap();
         eventually("the new directory is protected", || {
-            let before = running.output().len();
-            // Opens it for writing and writes nothing: what is open for a moment stays as it is.
-            running.says(&format!("{directory}/by-the-host\n"));
-            eventually("an answer", || running.output()[before..].contains('\n'));
-            running.output()[before..].contains("EROFS")
+            attempt(&mut inside, &format!("write {directory}/by-the-host")) == json!(["EROFS"])
         });
         fs::remove_dir_all(old).unwrap();
     }
-    running.ends_input();
-    running.wait().done();
+    inside.ends_input();
+    inside.wait().done();
     let answers =
         host.run_in(&tree).probe(["try", "create", ".git/hooks/new", ",", "create", ".vscode/new"]);
     assert_eq!(answers, json!(vec!["EROFS"; 2]));
@@ -194,19 +189,12 @@ fn a_whole_git_directory_that_the_host_replaces_is_protected_again() {
     let host = needs!(TestHost::start());
     needs!(host.command("git"));
     let tree = repository(&host, "replaced-whole");
-    let text = format!("while read file; do {PROBE} try write $file; done");
-    let mut running = host.run_in(&tree).with_probe().input("").start(["sh", "-c", &text]);
-    running.says(".git/config\n");
-    running.answers("[\"EROFS\"]\n");
+    let mut inside = shell(&host, &tree);
+    assert_eq!(attempt(&mut inside, "write .git/config"), json!(["EROFS"]));
     fs::rename(tree.at(".git"), tree.at("old-git")).unwrap();
     host.on_host(tree.path(), ["git", "init", "-q"]).done();
     for file in [".git/config", ".git/hooks/../config"] {
-        eventually("the new repository is protected", || {
-            let before = running.output().len();
-            running.says(&format!("{file}\n"));
-            eventually("an answer", || running.output()[before..].contains('\n'));
-            running.output()[before..].contains("EROFS")
-        });
+        eventually("the new repository is protected", || running.asks(file, 1).contains("EROFS"));
     }
 }
 

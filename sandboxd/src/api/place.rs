@@ -38,9 +38,9 @@ impl Place {
         let variable = |name: &str| {
             std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
         };
-        let all = named
-            .map(Path::to_owned)
-            .or_else(|| std::env::var_os("SANDBOXD_DIR").map(PathBuf::from));
+        let all = named.map(Path::to_owned).or_else(|| {
+            std::env::var_os("SANDBOXD_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
+        });
         if let Some(all) = all {
             let all = real(all);
             return Self { run: all.clone(), state: all };

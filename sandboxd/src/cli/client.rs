@@ -44,6 +44,13 @@ fn lost(error: &dyn std::error::Error) -> Fault {
     fault
 }
 
+/// A connection that ends before the first answer was most likely not admitted.
+fn closed(error: &hyper::Error) -> Fault {
+    lost(error).hint(
+        "a daemon serves its own user's processes in its own user namespace alone, and says nothing to others",
+    )
+}
+
 impl Client {
     /// Connects.
     ///
@@ -99,7 +106,7 @@ impl Client {
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Fault> {
-        let response = self.sender.send_request(request).await.map_err(|error| lost(&error))?;
+        let response = self.sender.send_request(request).await.map_err(|error| closed(&error))?;
         if response.status().is_success() || response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
         }

@@ -10,6 +10,9 @@ use clap::Args;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
 use policy::{Context, EnvFlag, SessionFile, SessionName, Tool};
+use rootfs::Account;
+
+use sandbox_sys::Failure;
 
 use super::author;
 use super::session::SourceFile;
@@ -133,9 +136,11 @@ fn directory() -> Result<PathBuf, Fault> {
 
 /// The user's home, from the user database: HOME may say anything.
 pub(super) fn home() -> Result<PathBuf, Fault> {
-    let user = nix::unistd::User::from_uid(nix::unistd::Uid::current()).ok().flatten();
-    let home = user.map(|user| user.dir).ok_or_else(|| {
-        Fault::new(Kind::Host, "client: cannot find this user in the user database")
+    let home = Account::current().map(|user| user.home).ok_or_else(|| {
+        Fault::new(
+            Kind::Host,
+            "client: cannot find this user in /etc/passwd, nor HOME in the environment",
+        )
     })?;
     Ok(fs::canonicalize(&home).unwrap_or(home))
 }
@@ -168,7 +173,7 @@ pub(super) fn caller(directory: PathBuf, home: &Path) -> Result<Caller, Fault> {
 /// This comes before a file is read: no part of the program goes on as root, and paths, secrets and the daemon
 /// are that user's.
 pub(super) fn become_user(flag: Option<&str>, workspace: Option<&str>) -> Result<(), Fault> {
-    use nix::unistd::{Uid, User, setgroups, setresgid, setresuid};
+    use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
     if !Uid::effective().is_root() {
         return match flag {
             None => Ok(()),
@@ -178,31 +183,32 @@ pub(super) fn become_user(flag: Option<&str>, workspace: Option<&str>) -> Result
         };
     }
     let user = match flag {
-        Some(name) => User::from_name(name).ok().flatten().ok_or_else(|| {
+        Some(name) => Account::named(name).ok_or_else(|| {
             Fault::new(Kind::User, format!("client: --user {name:?}: there is no such user"))
                 .field("--user")
         })?,
         None => owner(workspace)?,
     };
-    if user.uid.is_root() {
+    if user.uid == 0 {
         return Err(Fault::new(Kind::Policy, "client: no box runs as root").field("--user").hint(
             "name an ordinary user with --user NAME, or give the workspace to one with chown",
         ));
     }
     // Supplementary groups would survive the user namespace and open doors there.
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     let done = setgroups(&[])
-        .and_then(|()| setresgid(user.gid, user.gid, user.gid))
-        .and_then(|()| setresuid(user.uid, user.uid, user.uid))
+        .and_then(|()| setresgid(gid, gid, gid))
+        .and_then(|()| setresuid(uid, uid, uid))
         // The change of user closed /proc/self to us; the maps of the zygote's children are written there.
         .and_then(|()| sandbox_sys::process::set_dumpable(true));
     done.map_err(|error| {
-        let message = format!("client: cannot become the user {}: {}", user.name, error.desc());
-        Fault::new(Kind::Host, message)
+        let failure = Failure::new("become the user", user.name.clone(), error);
+        Fault::new(Kind::Host, format!("client: {failure}"))
     })
 }
 
 /// The owner of the workspace, or of the current directory.
-fn owner(workspace: Option<&str>) -> Result<nix::unistd::User, Fault> {
+fn owner(workspace: Option<&str>) -> Result<Account, Fault> {
     let named = workspace.filter(|text| *text != "none").map(|text| {
         let path = text.rsplit_once(':').map_or(text, |(path, mode)| match mode {
             "rw" | "ro" | "staged" => path,
@@ -216,8 +222,7 @@ fn owner(workspace: Option<&str>) -> Result<nix::unistd::User, Fault> {
         fault.message = format!("client: cannot read {}: {}", path.display(), fault.message);
         fault
     })?;
-    let user = nix::unistd::User::from_uid(uid.uid().into()).ok().flatten();
-    user.ok_or_else(|| {
+    Account::numbered(uid.uid()).ok_or_else(|| {
         let message = format!("client: the owner of {} is no user of this host", path.display());
         Fault::new(Kind::User, message).field("--user").hint("name a user with --user NAME")
     })

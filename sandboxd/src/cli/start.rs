@@ -137,7 +137,7 @@ pub(super) fn start(place: &Place, directory: Option<&Path>) -> Result<(), Fault
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         argv.extend([c"--dir".to_owned(), string(directory.as_os_str().as_bytes())]);
     }
-    let kept = ["PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "SANDBOXD_DIR"];
+    let kept = ["PATH", "HOME", "USER", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "SANDBOXD_DIR"];
     let environment: Vec<CString> = kept
         .iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)))

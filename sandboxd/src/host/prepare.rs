@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use policy::{LandlockDemand, Mode, SessionFile, Tool, Workspace, WorkspaceChoice};
-use rootfs::{Access, FactsError, HostFacts, MountPlan, TreeFacts, Wishes};
+use rootfs::{Access, FactsError, HostFacts, MountPlan, Step, TreeFacts, Wishes};
 
 use super::environment::{Caller, base};
 use super::watch::Watched;
@@ -112,9 +112,20 @@ impl Prepared {
 
     /// Has a file below the workspace protected too: the session's own, which says what the box may.
     pub(crate) fn protect(&mut self, file: &Path) {
-        let Some((tree, Access::ReadWrite)) = &self.workspace else { return };
-        let Ok(name) = file.strip_prefix(&tree.source.path) else { return };
-        self.order.plan.protect(&tree.source.path, name);
+        let mounts = self.order.plan.steps.iter().filter_map(|step| match step {
+            Step::Bind { source, target, access: Access::ReadWrite } => {
+                let name = file.strip_prefix(&source.path).ok()?;
+                Some((target.clone(), name.to_owned()))
+            }
+            Step::Bind { .. }
+            | Step::Directory { .. }
+            | Step::File { .. }
+            | Step::Copy { .. }
+            | Step::Link { .. } => None,
+        });
+        for (root, name) in mounts.collect::<Vec<_>>() {
+            self.order.plan.protect(&root, &name);
+        }
     }
 
     /// Makes the specification of a command.
@@ -180,7 +191,8 @@ fn exposes(tree: &Path, own: &Path) -> Fault {
 }
 
 fn refuse(error: &FactsError, field: &str) -> Fault {
-    let fault = Fault::chain(Kind::User, error).field(field);
+    let mut fault = Fault::chain(Kind::User, error).field(field);
+    fault.message = format!("host: {}", fault.message);
     if let FactsError::Socket { .. } = error {
         return fault
             .hint("mount a directory without sockets, or the single files that are needed");
