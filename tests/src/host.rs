@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use nix::unistd::{Uid, User};
+use nix::unistd::Uid;
 use tempfile::TempDir;
 
 use crate::missing::Missing;
@@ -24,6 +24,7 @@ pub struct TestHost {
     directory: TempDir,
     home: PathBuf,
     user: String,
+    shell: String,
     program: PathBuf,
     probe: PathBuf,
 }
@@ -46,13 +47,15 @@ impl TestHost {
         if !has_user_namespaces() {
             return Err(Missing::new("user namespaces for users without privileges"));
         }
-        let user = User::from_uid(uid).ok().flatten();
-        let user = user.ok_or_else(|| Missing::new("entry for this user in the user database"))?;
-        let directory = tempfile::Builder::new().prefix("sandboxd-test.").tempdir_in(&user.dir);
+        let [user, home, shell] =
+            account(uid).ok_or_else(|| Missing::new("entry for this user in /etc/passwd"))?;
+        let home = PathBuf::from(home);
+        let directory = tempfile::Builder::new().prefix("sandboxd-test.").tempdir_in(&home);
         let directory = directory.expect("cannot make a directory in the home of the test's user");
         let host = Self {
-            home: user.dir.canonicalize().unwrap_or(user.dir),
-            user: user.name,
+            home: home.canonicalize().unwrap_or(home),
+            shell,
+            user,
             program: built("SANDBOXD_TEST_PROGRAM", "sandboxd"),
             probe: built("SANDBOXD_TEST_PROBE", "probe"),
             directory,
@@ -84,6 +87,12 @@ impl TestHost {
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user
+    }
+
+    /// Returns the user's shell.
+    #[must_use]
+    pub fn shell(&self) -> &str {
+        &self.shell
     }
 
     /// Returns the probe's path on the host.
@@ -163,6 +172,17 @@ impl TestHost {
         let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().into()).collect();
         Running::start(&words, directory, &self.environment(), None).wait()
     }
+}
+
+/// The user's name, home and shell. From the file itself: a static program loads no plug-ins of the C library.
+fn account(uid: Uid) -> Option<[String; 3]> {
+    let text = std::fs::read_to_string("/etc/passwd").ok()?;
+    text.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, number, _, _, home, shell] = fields.as_slice() else { return None };
+        (number.parse() == Ok(uid.as_raw()))
+            .then(|| [name, home, shell].map(|field| (*field).to_owned()))
+    })
 }
 
 fn built(variable: &str, name: &str) -> PathBuf {

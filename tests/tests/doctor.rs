@@ -108,15 +108,15 @@ const BEDS: [Bed; 6] = [
         fix: "systempaths=unconfined",
     },
     Bed {
-        setting: "mount --bind /dev/null /proc/kcore",
+        setting: "mount --bind /dev/null /proc/interrupts",
         step: "setup",
-        cause: "mounted over a part of /proc (/proc/kcore)",
+        cause: "mounted over a part of /proc (/proc/interrupts)",
         fix: "unmask=ALL",
     },
     Bed {
-        setting: "mount -t tmpfs none /proc/acpi 2>/dev/null || mount -t tmpfs none /proc/fs",
+        setting: "mount -t tmpfs none /proc/fs",
         step: "setup",
-        cause: "mounted over a part of /proc (/proc/",
+        cause: "mounted over a part of /proc (/proc/fs)",
         fix: "ProtectKernelTunables=",
     },
 ];

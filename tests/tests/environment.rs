@@ -12,14 +12,12 @@ fn environment(order: Order<'_>) -> BTreeMap<String, String> {
 
 fn base(host: &TestHost) -> BTreeMap<String, String> {
     let home = host.home().display().to_string();
-    let shell = nix::unistd::User::from_uid(nix::unistd::Uid::current()).ok().flatten();
-    let shell = shell.map(|user| user.shell.display().to_string()).unwrap_or_default();
     let pairs = [
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("HOME", &home),
         ("USER", host.user()),
         ("LOGNAME", host.user()),
-        ("SHELL", &shell),
+        ("SHELL", host.shell()),
         ("LANG", "C.UTF-8"),
         ("TMPDIR", "/tmp"),
         ("PYTHONUNBUFFERED", "1"),

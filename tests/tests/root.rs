@@ -75,15 +75,20 @@ fn no_box_runs_as_root() {
 }
 
 #[test]
-fn a_user_without_an_entry_in_the_user_database_is_told_so() {
+fn a_user_whom_the_user_database_does_not_know_is_taken_for_what_its_environment_says() {
     let host = needs!(TestHost::start());
     let nobody = ["unshare", "--user", "--map-user=54321", "--map-group=54321"];
+    let order = || host.sandboxd().started_by(nobody);
+    let words = ["run", "--workspace", "none"];
+    let done = order().with(words).shell("id -u; echo $HOME; id -un || echo nameless").expect(0);
+    let home = host.home().display();
+    let text = done.text();
+    assert!(text.starts_with(&format!("54321\n{home}\n")), "{done:?}");
+    order().with(["doctor"]).command([""; 0]).expect(0).done();
+    // Nothing says where its home is: refused, and told why.
     for words in [&["run", "--workspace", "none", "--", "true"][..], &["ls"], &["doctor"]] {
-        let done = host.sandboxd().started_by(nobody).with(words).command([""; 0]);
-        assert_eq!(done.status, 125, "{done:?}");
-        assert!(
-            done.complaint().contains("cannot find this user in the user database"),
-            "{done:?}"
-        );
+        let done = order().started_by(["env", "-u", "HOME"]).with(words).command([""; 0]);
+        assert!(done.complaint().contains("cannot find this user in /etc/passwd"), "{done:?}");
+        assert_eq!(done.status, 125);
     }
 }
