@@ -6,24 +6,25 @@
 //! Runs in: setup (one thread; CAP_SYS_ADMIN in the session's user namespace, nothing outside).
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::fcntl::AT_FDCWD;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sys::stat::{Mode, fstat};
+use nix::sys::sendfile::sendfile;
+use nix::sys::stat::fstat;
 use nix::unistd::symlinkat;
 use sandbox_sys::mount::{
     Attributes, Resolve, attach, clone_tree, new_filesystem, open_path, set_attributes,
 };
 use sandbox_sys::{Errno, Failing, Failure};
 
-use super::{make_directories, mount_point, relative};
+use super::{make_directories, make_file, mount_point, relative, with_parents};
 use crate::plan::{Access, MountPlan, Shape, Source, Step};
 
 /// A file of the host that is copied may be this long; it is configuration.
-const COPY_LIMIT: u64 = 4 * 1024 * 1024;
+const COPY_LIMIT: usize = 4 * 1024 * 1024;
 
 /// Where the new root stands while it is built. What it hides is not needed any more by then.
 const STAGE: &str = "/usr";
@@ -35,7 +36,7 @@ pub struct Sources<'a> {
     plan: &'a MountPlan,
     /// One a step, in the plan's order; `None` where a step needs none.
     mounts: Vec<Option<OwnedFd>>,
-    copies: Vec<Option<Vec<u8>>>,
+    copies: Vec<Option<File>>,
 }
 
 /// The new root, whole, beside the old one.
@@ -58,7 +59,9 @@ impl<'a> Sources<'a> {
         for step in &plan.steps {
             let (mount, copy) = match step {
                 Step::Bind { source, access, .. } => (Some(open_source(source, *access)?), None),
-                Step::Copy { source, .. } => (None, Some(read_source(source)?)),
+                Step::Copy { source, .. } => {
+                    (None, Some(File::open(source).failing_on("open", source)?))
+                }
                 Step::Directory { .. } | Step::File { .. } | Step::Link { .. } => (None, None),
             };
             sources.mounts.push(mount);
@@ -97,18 +100,24 @@ fn build_step(
     root: &OwnedFd,
     step: &Step,
     mount: Option<OwnedFd>,
-    copy: Option<Vec<u8>>,
+    copy: Option<File>,
 ) -> Result<(), Failure> {
     match step {
         Step::Directory { path } => make_directories(root.as_fd(), path, 0o755),
         Step::Link { path, target } => {
-            if let Some(parent) = path.parent() {
-                make_directories(root.as_fd(), parent, 0o755)?;
-            }
-            symlinkat(target, root, &relative(path)).failing_on("make the link", path)
+            let place = relative(path);
+            with_parents(root.as_fd(), path, || symlinkat(target, root, &place))?
+                .failing_on("make the link", path)
         }
-        Step::File { path, content } => write_file(root, path, content),
-        Step::Copy { path, .. } => write_file(root, path, &copy.unwrap_or_default()),
+        Step::File { path, content } => {
+            let file = make_file(root.as_fd(), path)?.failing_on("make the file", path)?;
+            File::from(file).write_all(content).failing_on("write the file", path)
+        }
+        Step::Copy { path, .. } => {
+            let file = make_file(root.as_fd(), path)?.failing_on("make the file", path)?;
+            let Some(source) = copy else { return Ok(()) };
+            copy_file(&source, &file).failing_on("copy the file", path)
+        }
         Step::Bind { source, target, .. } => {
             let Some(mount) = mount else { return Ok(()) };
             let point = mount_point(root.as_fd(), target, source.shape)?;
@@ -117,14 +126,18 @@ fn build_step(
     }
 }
 
-fn write_file(root: &OwnedFd, path: &Path, content: &[u8]) -> Result<(), Failure> {
-    if let Some(parent) = path.parent() {
-        make_directories(root.as_fd(), parent, 0o755)?;
+/// Copies a file inside the kernel: its bytes never come here.
+fn copy_file(source: &File, target: &OwnedFd) -> Result<(), Errno> {
+    let mut left = COPY_LIMIT;
+    while left > 0 {
+        match sendfile(target, source, None, left) {
+            Ok(0) => break,
+            Ok(count) => left = left.saturating_sub(count),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
     }
-    let flags = OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-    let file = openat(root, &relative(path), flags, Mode::from_bits_truncate(0o644))
-        .failing_on("make the file", &path)?;
-    File::from(file).write_all(content).failing_on("write the file", &path)
+    Ok(())
 }
 
 /// Opens a source and makes a detached copy of its mount with the attributes of a box.
@@ -149,13 +162,6 @@ fn open_source(source: &Source, access: Access) -> Result<OwnedFd, Failure> {
     set_attributes(mount.as_fd(), attributes, true)
         .failing_on("set the mount attributes of", &source.path)?;
     Ok(mount)
-}
-
-fn read_source(path: &Path) -> Result<Vec<u8>, Failure> {
-    let file = File::open(path).failing_on("open", &path)?;
-    let mut bytes = Vec::new();
-    file.take(COPY_LIMIT).read_to_end(&mut bytes).failing_on("read", &path)?;
-    Ok(bytes)
 }
 
 impl Built {

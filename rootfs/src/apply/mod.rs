@@ -30,34 +30,50 @@ fn relative(path: &Path) -> PathBuf {
 
 /// Makes a directory and its parents below `root`; those that exist stay as they are.
 fn make_directories(root: BorrowedFd<'_>, path: &Path, mode: u32) -> Result<(), Failure> {
-    let mut so_far = PathBuf::new();
-    for part in relative(path).components() {
-        so_far.push(part);
-        match mkdirat(root, &so_far, Mode::from_bits_truncate(mode)) {
-            Ok(()) | Err(Errno::EEXIST) => {}
-            // Inside a mount of the host's nothing is made: what must be there is there.
-            Err(Errno::EROFS | Errno::EACCES | Errno::EPERM) => {}
-            Err(error) => return Err(error).failing_on("make the directory", &path),
-        }
+    let place = relative(path);
+    let make = || mkdirat(root, &place, Mode::from_bits_truncate(mode));
+    match with_parents(root, path, make)? {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        // Inside a mount of the host's nothing is made: what must be there is there.
+        Err(Errno::EROFS | Errno::EACCES | Errno::EPERM) => Ok(()),
+        Err(error) => Err(error).failing_on("make the directory", &path),
     }
-    Ok(())
+}
+
+/// Makes something; when its parents are missing, makes those and tries again.
+fn with_parents<T>(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    make: impl Fn() -> Result<T, Errno>,
+) -> Result<Result<T, Errno>, Failure> {
+    match (make(), path.parent()) {
+        (Err(Errno::ENOENT), Some(parent)) => {
+            make_directories(root, parent, 0o755)?;
+            Ok(make())
+        }
+        (made, _) => Ok(made),
+    }
+}
+
+/// Makes an empty file, or opens the one that is there.
+fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Result<OwnedFd, Errno>, Failure> {
+    let flags = OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+    let place = relative(path);
+    with_parents(root, path, || openat(root, &place, flags, Mode::from_bits_truncate(0o644)))
 }
 
 /// Makes what a mount can stand on, where it is missing, and opens it.
 fn mount_point(root: BorrowedFd<'_>, path: &Path, shape: Shape) -> Result<OwnedFd, Failure> {
     let place = relative(path);
-    if let Ok(point) = open_path(root, &place, Resolve::Beneath) {
-        return Ok(point);
-    }
-    if let Some(parent) = path.parent() {
-        make_directories(root, parent, 0o755)?;
+    match open_path(root, &place, Resolve::Beneath) {
+        // A symbolic link on the way is none of ours: nothing is made behind it.
+        Err(Errno::ENOENT) => {}
+        found => return found.failing_on("open the place for", &path),
     }
     if shape == Shape::Directory {
         make_directories(root, path, 0o755)?;
     } else {
-        let flags = OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-        openat(root, &place, flags, Mode::from_bits_truncate(0o644))
-            .failing_on("make a place for", &path)?;
+        make_file(root, path)?.failing_on("make a place for", &path)?;
     }
     open_path(root, &place, Resolve::Beneath).failing_on("open the place for", &path)
 }

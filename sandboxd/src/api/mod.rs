@@ -7,11 +7,10 @@ pub(crate) mod place;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
+use nix::sys::stat::{SFlag, fstat, makedev};
 use policy::{SecretName, ServerDirectory, ServerName, SessionFile, SessionName};
 use sandbox_sys::terminal::Size;
 use serde::{Deserialize, Serialize};
@@ -150,10 +149,8 @@ pub(crate) const MCP: &str = "sandboxd-mcp";
 /// keeps the network it was made in. A pipe can be reopened there in its other direction, so a client passes
 /// none but those that it has made for this one command.
 pub(crate) fn is_harmless(descriptor: &OwnedFd) -> bool {
-    let Ok(clone) = descriptor.try_clone() else { return false };
-    File::from(clone).metadata().is_ok_and(|data| {
-        let kind = data.file_type();
-        let null = nix::sys::stat::makedev(1, 3);
-        kind.is_fifo() || kind.is_char_device() && data.rdev() == null
+    fstat(descriptor).is_ok_and(|data| {
+        let kind = SFlag::from_bits_truncate(data.st_mode & SFlag::S_IFMT.bits());
+        kind == SFlag::S_IFIFO || kind == SFlag::S_IFCHR && data.st_rdev == makedev(1, 3)
     })
 }

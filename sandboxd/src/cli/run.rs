@@ -13,13 +13,15 @@ use policy::syscalls::Profile;
 use sandbox_sys::terminal as pty;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::flags::SessionFlags;
-use super::stdio::{Copying, Plumbing};
+use super::flags::{Asked as Wanted, SessionFlags};
+use super::stdio::{Copying, Kept, Plumbing};
 use super::terminal::Raw;
 use super::{say, search, trust};
 use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
-use crate::host::{self, Appeared, Job, Prepared, Session, SessionError, Zygote};
+use crate::host::{
+    self, Appeared, Asked, Job, Ordered, Post, Prepared, Session, SessionError, Watcher, Zygote,
+};
 use crate::wire::{CompartmentOrder, Ending};
 
 /// Run one command in a box of its own, without a daemon.
@@ -44,6 +46,33 @@ impl Run {
     pub(super) fn run(self) -> Result<i32, Fault> {
         self.session.become_user()?;
         let asked = self.session.read()?;
+        host::raise_descriptor_limit();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Fault::chain(Kind::Host, &error))?;
+        let explain = |error| search::explain(error, &self.command);
+        // The session's namespaces come into being while this process looks at what they are to hold.
+        let zygote = runtime.block_on(async { Zygote::start() }).map_err(explain)?;
+        let first = runtime.block_on(zygote.ask()).map_err(explain)?;
+        let prepared = match self.prepare(&asked) {
+            Ok(prepared) => prepared,
+            Err(fault) => {
+                runtime.block_on(first.abandon());
+                return Err(fault);
+            }
+        };
+        let terminal = asked.caller.terminal.as_deref();
+        let appeared = Appeared::default();
+        let done = runtime.block_on(serve(first, &prepared, &self.command, terminal, &appeared));
+        // Threads that read the caller's input may never end; the process does.
+        runtime.shutdown_background();
+        for note in appeared.notes() {
+            say(&note);
+        }
+        Ok(done.map_err(explain)?.status())
+    }
+
+    /// Checks what is asked for, and looks at the host.
+    fn prepare(&self, asked: &Wanted) -> Result<Prepared, Fault> {
         if !asked.file.servers.is_empty() {
             let message = "policy: `run` starts no MCP servers, and the session file has some";
             return Err(Fault::new(Kind::User, message)
@@ -56,7 +85,7 @@ impl Run {
             trust::check(
                 &Place::find(None, &asked.caller.home)?,
                 source,
-                &asked,
+                asked,
                 self.accept_config,
             )?;
         }
@@ -64,39 +93,23 @@ impl Run {
         if let Some(source) = &asked.source {
             prepared.protect(&source.path);
         }
-        host::raise_descriptor_limit();
         for note in &prepared.notes {
             say(note);
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Fault::chain(Kind::Host, &error))?;
-        let terminal = asked.caller.terminal.as_deref();
-        let appeared = Appeared::default();
-        let done = runtime.block_on(serve(&prepared, &self.command, terminal, &appeared));
-        // Threads that read the caller's input may never end; the process does.
-        runtime.shutdown_background();
-        for note in appeared.notes() {
-            say(&note);
-        }
-        let ending = done.map_err(|error| search::explain(error, &self.command))?;
-        Ok(ending.status())
+        Ok(prepared)
     }
 }
 
 /// Starts the session, runs the command, ends the session.
 async fn serve(
+    first: Asked<'_>,
     prepared: &Prepared,
     command: &[OsString],
     terminal: Option<&str>,
     appeared: &Appeared,
 ) -> Result<Ending, SessionError> {
-    let zygote = Zygote::start()?;
-    let session = Arc::new(Session::start(&zygote, &prepared.order).await?);
-    let order =
-        CompartmentOrder { profile: Profile::Agent, landlock_required: prepared.landlock_required };
-    let compartment = session.compartment(order).await?;
-    let watching = host::watch(Arc::clone(&session), prepared.watched(), appeared.clone());
-    let watching = tokio::spawn(watching);
+    let host = SessionError::Host;
+    let watcher = Watcher::new(prepared.watched(), appeared.clone()).map_err(host)?;
     let wants_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let mut environment = prepared.agent();
     if wants_terminal {
@@ -105,24 +118,55 @@ async fn serve(
     }
     let argv = command.iter().map(|word| word.as_bytes().to_vec()).collect();
     let spec = prepared.command(argv, &environment, &prepared.plan().directory);
-    let plumbing = Plumbing::make(wants_terminal).map_err(SessionError::Host)?;
-    let (streams, kept) = plumbing.split();
-    let mut job = compartment.launch(&spec, streams).await?;
-    // Raw only now: a command that could not be started leaves the terminal untouched.
-    let raw = wants_terminal.then(Raw::begin).transpose().map_err(SessionError::Host)?;
-    let copying = Plumbing::copy(kept, job.master.as_ref()).map_err(SessionError::Host)?;
-    let ending = attend(&session, &mut job).await?;
-    watching.abort();
-    finish(&session, job, copying).await;
-    drop(raw);
+    let (streams, kept) = Plumbing::make(wants_terminal).map_err(host)?.split();
+    let post = Post::new().map_err(host)?;
+    let ordered = post.order(&spec, streams).await?;
+    let order =
+        CompartmentOrder { profile: Profile::Agent, landlock_required: prepared.landlock_required };
+    let (session, compartment) = Session::start_ahead(first, &prepared.order, order, post).await?;
+    let session = Arc::new(session);
+    let watching = tokio::spawn(watcher.run(Arc::clone(&session)));
+    let done = accompany(&session, ordered, kept, wants_terminal).await;
+    // Both at once: each of the two waits for the kernel before it is gone, and together they wait once.
+    compartment.kill();
+    session.end().await;
+    if let Ok(Err(failure)) = watching.await {
+        say(&format!("host: trusted paths were not watched to the end: {failure}"));
+    }
+    let (ending, company) = done?;
+    company.finish();
     Ok(ending)
 }
 
-/// Ends the session; what it has written by then is still copied.
-async fn finish(session: &Session, job: Job, copying: Copying) {
-    session.end().await;
-    drop(job);
-    copying.finish();
+/// What goes along with a command, and is put in order when all of its session has ended.
+struct Company {
+    job: Job,
+    copying: Copying,
+    raw: Option<Raw>,
+}
+
+impl Company {
+    /// What the session has written by now is still copied.
+    fn finish(self) {
+        drop(self.job);
+        self.copying.finish();
+        drop(self.raw);
+    }
+}
+
+/// Waits until the command has started, and until it has ended.
+async fn accompany(
+    session: &Session,
+    ordered: Ordered,
+    kept: Kept,
+    wants_terminal: bool,
+) -> Result<(Ending, Company), SessionError> {
+    let mut job = ordered.started().await?;
+    // Raw only now: a command that could not be started leaves the terminal untouched.
+    let raw = wants_terminal.then(Raw::begin).transpose().map_err(SessionError::Host)?;
+    let copying = Plumbing::copy(kept, job.master.as_ref()).map_err(SessionError::Host)?;
+    let ending = attend(session, &mut job).await?;
+    Ok((ending, Company { job, copying, raw }))
 }
 
 /// Passes signals on until the command ends. Who asks twice does not have to wait for it.

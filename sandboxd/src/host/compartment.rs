@@ -16,18 +16,40 @@ use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
 use super::error::SessionError;
-use super::line::{AsyncLine, ended, register};
+use super::line::{AsyncLine, ended, pair, register};
 use crate::wire::{self, Ending, InitOrder, InitReply, LaunchSpec, Walls};
 
 /// A compartment whose walls stand. Dropping the last handle ends it: init's socket closes.
 #[derive(Debug)]
 pub(crate) struct Compartment {
-    line: Arc<AsyncLine>,
+    orders: Orders,
     pidfd: AsyncFd<OwnedFd>,
     walls: Walls,
+    reader: tokio::task::JoinHandle<()>,
+}
+
+/// Where an init gets its orders.
+#[derive(Debug)]
+struct Orders {
+    line: Arc<AsyncLine>,
     next: AtomicU64,
     waiting: Waiting,
-    reader: tokio::task::JoinHandle<()>,
+}
+
+/// The post of an init that nobody has made yet. What is ordered waits there until its walls stand.
+#[derive(Debug)]
+pub(crate) struct Post {
+    orders: Orders,
+    theirs: OwnedFd,
+}
+
+/// A command that init was told to start.
+#[derive(Debug)]
+#[must_use = "nobody knows whether the command has started"]
+pub(crate) struct Ordered {
+    started: oneshot::Receiver<Result<Started, Failure>>,
+    ended: oneshot::Receiver<Ending>,
+    report: pipe::Receiver,
 }
 
 /// The commands that init will speak of, by our number.
@@ -70,10 +92,35 @@ pub(crate) struct Job {
     ended: oneshot::Receiver<Ending>,
 }
 
+impl Post {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let (line, theirs) = pair()?;
+        let (next, waiting) = (AtomicU64::new(1), Waiting::default());
+        Ok(Self { orders: Orders { line: Arc::new(line), next, waiting }, theirs })
+    }
+
+    /// Returns init's end.
+    pub(super) fn theirs(&self) -> BorrowedFd<'_> {
+        self.theirs.as_fd()
+    }
+
+    /// Orders a command ahead of the compartment.
+    pub(crate) async fn order(
+        &self,
+        spec: &LaunchSpec,
+        streams: Streams,
+    ) -> Result<Ordered, SessionError> {
+        self.orders.launch(spec, streams).await
+    }
+}
+
 impl Compartment {
     /// Waits until init has taken the walls.
-    pub(super) async fn begin(line: AsyncLine, pidfd: OwnedFd) -> Result<Self, SessionError> {
-        let answer = line.receive::<InitReply>(&mut Vec::new()).await;
+    pub(super) async fn begin(post: Post, pidfd: OwnedFd) -> Result<Self, SessionError> {
+        let Post { orders, theirs } = post;
+        // Init has its own copy; with this one open, its end would not be seen.
+        drop(theirs);
+        let answer = orders.line.receive::<InitReply>(&mut Vec::new()).await;
         let walls = match answer.map_err(SessionError::Host)? {
             Some((InitReply::Ready(walls), _)) => walls,
             Some((InitReply::Failed(failure), _)) => return Err(SessionError::Init(failure)),
@@ -81,10 +128,8 @@ impl Compartment {
         };
         let pidfd = register(pidfd, Interest::READABLE);
         let pidfd = pidfd.failing("watch the compartment").map_err(SessionError::Host)?;
-        let line = Arc::new(line);
-        let waiting = Waiting::default();
-        let reader = tokio::spawn(read(Arc::clone(&line), Arc::clone(&waiting)));
-        Ok(Self { line, pidfd, walls, next: AtomicU64::new(1), waiting, reader })
+        let reader = tokio::spawn(read(Arc::clone(&orders.line), Arc::clone(&orders.waiting)));
+        Ok(Self { orders, pidfd, walls, reader })
     }
 
     /// Returns the walls that stand around it.
@@ -101,12 +146,35 @@ impl Compartment {
         spec: &LaunchSpec,
         streams: Streams,
     ) -> Result<Job, SessionError> {
+        self.orders.launch(spec, streams).await?.started().await
+    }
+
+    /// Resolves when every process of the compartment has ended.
+    pub(crate) async fn ended(&self) {
+        ended(&self.pidfd).await;
+    }
+
+    /// Kills every process of the compartment.
+    pub(crate) fn kill(&self) {
+        // Ignored: a compartment that has ended already is as it should be.
+        let _ = process::signal(self.pidfd.get_ref().as_fd(), nix::libc::SIGKILL);
+    }
+
+    /// Kills every process of the compartment and waits until the last has ended.
+    pub(crate) async fn end(&self) {
+        self.kill();
+        ended(&self.pidfd).await;
+    }
+}
+
+impl Orders {
+    async fn launch(&self, spec: &LaunchSpec, streams: Streams) -> Result<Ordered, SessionError> {
         let host = SessionError::Host;
         let mut bytes = wire::encode(spec).failing("encode the command").map_err(host)?;
         let file = memory::sealed("command", &bytes).failing("pass the command on").map_err(host);
         zeroize::Zeroize::zeroize(&mut bytes);
         let file = file?;
-        let (read, write) = report_pipe().map_err(host)?;
+        let (report, write) = report_pipe().map_err(host)?;
         let job = self.next.fetch_add(1, Ordering::Relaxed);
         let (started, was_started) = oneshot::channel();
         let (has_ended, ended) = oneshot::channel();
@@ -117,17 +185,7 @@ impl Compartment {
             lock(&self.waiting).remove(&job);
             return Err(host(failure));
         }
-        let started = was_started.await.map_err(|_| SessionError::Silent("init"))?;
-        let mut started = started.map_err(SessionError::Init)?;
-        let missing = || Failure::new("find the command's process", "", Errno::EBADMSG);
-        let master = (started.descriptors.len() > 1).then(|| started.descriptors.pop()).flatten();
-        let pidfd = started.descriptors.pop().ok_or_else(|| host(missing()))?;
-        // Whoever gives up waiting kills what is neither launch nor a command yet: a process of the same
-        // compartment may have stopped it.
-        let mut unborn = Unborn(Some(pidfd));
-        read_report(read).await?;
-        let pidfd = unborn.0.take().ok_or_else(|| host(missing()))?;
-        Ok(Job { pid: started.pid, master, pidfd: Arc::new(pidfd), ended })
+        Ok(Ordered { started: was_started, ended, report })
     }
 
     async fn send(
@@ -149,17 +207,25 @@ impl Compartment {
         };
         self.line.send(&InitOrder::Launch { job, terminal }, &descriptors).await
     }
+}
 
-    /// Resolves when every process of the compartment has ended.
-    pub(crate) async fn ended(&self) {
-        ended(&self.pidfd).await;
-    }
-
-    /// Kills every process of the compartment and waits until the last has ended.
-    pub(crate) async fn end(&self) {
-        // Ignored: a compartment that has ended already is as it should be.
-        let _ = process::signal(self.pidfd.get_ref().as_fd(), nix::libc::SIGKILL);
-        ended(&self.pidfd).await;
+impl Ordered {
+    /// Waits until the command has been executed.
+    ///
+    /// # Errors
+    /// When it cannot be: [`SessionError::Launch`] carries the errno of the exec.
+    pub(crate) async fn started(self) -> Result<Job, SessionError> {
+        let started = self.started.await.map_err(|_| SessionError::Silent("init"))?;
+        let mut started = started.map_err(SessionError::Init)?;
+        let missing = || Failure::new("find the command's process", "", Errno::EBADMSG);
+        let master = (started.descriptors.len() > 1).then(|| started.descriptors.pop()).flatten();
+        let pidfd = started.descriptors.pop().ok_or_else(|| SessionError::Host(missing()))?;
+        // Whoever gives up waiting kills what is neither launch nor a command yet: a process of the same
+        // compartment may have stopped it.
+        let mut unborn = Unborn(Some(pidfd));
+        read_report(self.report).await?;
+        let pidfd = unborn.0.take().ok_or_else(|| SessionError::Host(missing()))?;
+        Ok(Job { pid: started.pid, master, pidfd: Arc::new(pidfd), ended: self.ended })
     }
 }
 

@@ -47,13 +47,13 @@ impl AsyncLine {
         &self,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<(T, Vec<OwnedFd>)>, Failure> {
-        let receive = |socket: &OwnedFd| {
-            channel::receive(socket.as_fd(), buffer).map_err(std::io::Error::from)
+        let mut receive = |socket: &OwnedFd| match channel::receive(socket.as_fd(), buffer) {
+            // Told once of a peer that died with unread orders; what it had said before comes behind it.
+            Err(Errno::ECONNRESET) => Ok(channel::receive(socket.as_fd(), buffer)?),
+            received => Ok(received?),
         };
-        let message = self.socket.async_io(Interest::READABLE, receive).await;
+        let message = self.socket.async_io(Interest::READABLE, |socket| receive(socket)).await;
         match message {
-            // A peer that died with unread orders resets the connection: gone all the same.
-            Err(error) if error.raw_os_error() == Some(Errno::ECONNRESET as i32) => Ok(None),
             Err(error) => Err(error).failing("receive an answer"),
             Ok(None) => Ok(None),
             Ok(Some(message)) => {

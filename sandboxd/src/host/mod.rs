@@ -13,10 +13,10 @@ mod session;
 mod watch;
 mod zygote;
 
-pub(crate) use compartment::{Compartment, Job, Signaller, Streams};
+pub(crate) use compartment::{Compartment, Job, Ordered, Post, Signaller, Streams};
 pub(crate) use environment::Caller;
 pub(crate) use error::SessionError;
 pub(crate) use prepare::{Prepared, prepare, raise_descriptor_limit};
 pub(crate) use session::Session;
-pub(crate) use watch::{Appeared, watch};
-pub(crate) use zygote::Zygote;
+pub(crate) use watch::{Appeared, Watcher};
+pub(crate) use zygote::{Asked, Zygote};

@@ -57,29 +57,58 @@ pub(crate) struct Watched {
     pub(crate) tree: Option<PathBuf>,
 }
 
-/// Watches until the session has ended. A path that cannot be protected again ends the session.
-pub(crate) async fn watch(
-    session: Arc<Session>,
+/// Watches the trusted paths from before the session stands, so that no replacement is missed.
+#[derive(Debug)]
+pub(crate) struct Watcher {
     watched: Watched,
     appeared: Appeared,
-) -> Result<(), Failure> {
-    if watched.guards.is_empty() && watched.tree.is_none() {
-        session.ended().await;
-        return Ok(());
+    /// Nothing where nothing is to be watched.
+    watch: Option<Watch>,
+}
+
+impl Watcher {
+    /// Begins to watch.
+    pub(crate) fn new(watched: Watched, appeared: Appeared) -> Result<Self, Failure> {
+        let is_empty = watched.guards.is_empty() && watched.tree.is_none();
+        let watch = (!is_empty).then(|| Watch::new(&watched)).transpose()?;
+        Ok(Self { watched, appeared, watch })
     }
-    let watch = Watch::new(&watched)?;
+
+    /// Watches until the session has ended. A path that cannot be protected again ends the session.
+    pub(crate) async fn run(self, session: Arc<Session>) -> Result<(), Failure> {
+        let Self { watched, appeared, watch } = self;
+        if let Some(watch) = &watch {
+            attend(&session, &watched, &appeared, watch).await?;
+            // To close watches that stand takes the kernel many milliseconds, those that are gone for a
+            // moment none: they go while the session's processes do.
+            watch.clear();
+            // What the command did last.
+            watched.report(&appeared);
+        }
+        session.ended().await;
+        Ok(())
+    }
+}
+
+/// Has protected again what is replaced, until the session's end begins.
+async fn attend(
+    session: &Session,
+    watched: &Watched,
+    appeared: &Appeared,
+    watch: &Watch,
+) -> Result<(), Failure> {
     loop {
         tokio::select! {
-            () = session.ended() => return Ok(()),
+            () = session.ending() => return Ok(()),
             replaced = watch.next() => {
                 let replaced = replaced?;
                 if !watched.concern(&replaced) {
                     continue;
                 }
                 // Twice: what appears in a new directory before it is watched tells nobody of itself.
-                let first = renew(&session, &watched, &replaced, &appeared).await;
-                watch.renew(&watched);
-                let second = renew(&session, &watched, &replaced, &appeared).await;
+                let first = renew(session, watched, &replaced, appeared).await;
+                watch.renew(watched);
+                let second = renew(session, watched, &replaced, appeared).await;
                 if first.and(second).is_err() {
                     session.end().await;
                     return Ok(());
@@ -96,9 +125,7 @@ async fn renew(
     replaced: &BTreeSet<PathBuf>,
     appeared: &Appeared,
 ) -> Result<(), super::SessionError> {
-    for path in watched.newcomers() {
-        appeared.add(path);
-    }
+    watched.report(appeared);
     let again = watched.affected(replaced);
     if again.is_empty() { Ok(()) } else { session.guard(&again).await }
 }
@@ -130,6 +157,13 @@ impl Watched {
         lost || !self.affected(replaced).is_empty() || replaced.iter().any(is_trusted)
     }
 
+    /// Reports what is trusted by now and has no guard.
+    fn report(&self, appeared: &Appeared) {
+        for path in self.newcomers() {
+            appeared.add(path);
+        }
+    }
+
     /// What is trusted by now and has no guard.
     fn newcomers(&self) -> Vec<PathBuf> {
         let Some(tree) = &self.tree else { return Vec::new() };
@@ -155,6 +189,7 @@ impl Watched {
     }
 }
 
+#[derive(Debug)]
 struct Watch {
     inotify: Inotify,
     /// The same open file, for tokio.
@@ -194,6 +229,15 @@ impl Watch {
         for directory in watched.directories() {
             // Ignored: a directory that is gone again will be seen when it comes back.
             let _ = self.add(&directory);
+        }
+    }
+
+    /// Watches nothing any more.
+    fn clear(&self) {
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        for (descriptor, _) in directories.drain(..) {
+            // Ignored: a directory that was removed took its watch along.
+            let _ = self.inotify.rm_watch(descriptor);
         }
     }
 

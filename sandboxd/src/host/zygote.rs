@@ -7,13 +7,14 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use nix::libc::SIGKILL;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use sandbox_sys::process::{open, signal};
 use sandbox_sys::spawn::{Program, spawn};
 use sandbox_sys::{Errno, Failing, Failure};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 
 use super::error::SessionError;
@@ -48,26 +49,64 @@ impl Zygote {
     /// Makes the first process of a session; it waits for its order on the returned line.
     ///
     /// A zygote that has died took its sessions along; the next one is started here.
-    pub(crate) async fn make(&self) -> Result<(AsyncLine, OwnedFd), SessionError> {
+    pub(crate) async fn make(&self) -> Result<First, SessionError> {
         let mut running = self.running.lock().await;
-        match ask(&running.line).await {
+        match answer(&running.line, ask(&running.line).await).await {
             Err(SessionError::Silent(_)) => {
                 *running = start()?;
-                ask(&running.line).await
+                answer(&running.line, ask(&running.line).await).await
             }
             answered => answered,
         }
     }
-}
 
-impl Zygote {
+    /// Asks for the first process of a session and does not wait for it.
+    pub(crate) async fn ask(&self) -> Result<Asked<'_>, SessionError> {
+        let running = self.running.lock().await;
+        let session = ask(&running.line).await?;
+        Ok(Asked { running, session })
+    }
+
     /// Ends it, and with it every session that still stands.
     pub(crate) async fn end(&self) {
         let mut running = self.running.lock().await;
         // Ignored: one that has ended already is as it should be.
-        let _ = signal(running.pidfd.get_ref().as_fd(), nix::libc::SIGKILL);
+        let _ = signal(running.pidfd.get_ref().as_fd(), SIGKILL);
         // Ignored: a task that panicked has told its own story.
         let _ = (&mut running.reaper).await;
+    }
+}
+
+/// A session's first process: the line on which it waits for its order, and its pidfd.
+pub(crate) type First = (AsyncLine, OwnedFd);
+
+/// A first process that was asked for and may not be there yet.
+#[derive(Debug)]
+#[must_use = "the process waits for an order, or for its end"]
+pub(crate) struct Asked<'z> {
+    running: MutexGuard<'z, Running>,
+    session: AsyncLine,
+}
+
+impl Asked<'_> {
+    /// Returns the line on which the process will find its order.
+    pub(super) fn line(&self) -> &AsyncLine {
+        &self.session
+    }
+
+    /// Waits until it is there.
+    pub(crate) async fn answer(self) -> Result<First, SessionError> {
+        answer(&self.running.line, Ok(self.session)).await
+    }
+
+    /// Ends it: no session comes of it. What went wrong with it interests nobody any more.
+    pub(crate) async fn abandon(self) {
+        let Ok((_line, pidfd)) = self.answer().await else { return };
+        // Ignored: a process that has ended already is as it should be.
+        let _ = signal(pidfd.as_fd(), SIGKILL);
+        if let Ok(pidfd) = register(pidfd, Interest::READABLE) {
+            ended(&pidfd).await;
+        }
     }
 }
 
@@ -98,12 +137,18 @@ async fn reap(pidfd: Arc<AsyncFd<OwnedFd>>) {
     let _ = waitid(Id::PIDFd(pidfd.get_ref().as_fd()), WaitPidFlag::WEXITED);
 }
 
-async fn ask(line: &AsyncLine) -> Result<(AsyncLine, OwnedFd), SessionError> {
+/// Returns our end of the new session's line.
+async fn ask(line: &AsyncLine) -> Result<AsyncLine, SessionError> {
     let (session, theirs) = pair().map_err(SessionError::Host)?;
-    if line.send(&MakeSession, &[theirs.as_fd()]).await.is_err() {
-        return Err(SessionError::Silent("zygote"));
-    }
-    drop(theirs);
+    let sent = line.send(&MakeSession, &[theirs.as_fd()]).await;
+    sent.map(|()| session).map_err(|_| SessionError::Silent("zygote"))
+}
+
+async fn answer(
+    line: &AsyncLine,
+    session: Result<AsyncLine, SessionError>,
+) -> Result<First, SessionError> {
+    let session = session?;
     let answer = line.receive::<ZygoteReply>(&mut Vec::new()).await;
     match answer.map_err(SessionError::Host)? {
         None => Err(SessionError::Silent("zygote")),

@@ -6,11 +6,14 @@
 //!
 //! Runs in: init (its last privileged moments).
 
+use std::os::fd::AsFd;
+
 use caps::CapSet;
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
+use nix::sys::stat::{SFlag, fstat};
 use rootfs::{MountPlan, Rights, Rule};
 use sandbox_sys::{Errno, Failing, Failure, process};
 
@@ -92,10 +95,15 @@ fn restrict(number: u32, rules: &[Rule]) -> Result<(), RulesetError> {
         // What the plan names was mounted a moment ago; what is missing grants nothing.
         let Ok(path) = PathFd::new(&rule.path) else { continue };
         let access = rights(abi, rule.rights);
-        let access = if rule.path.is_dir() { access } else { access & AccessFs::from_file(abi) };
+        let access = if is_directory(&path) { access } else { access & AccessFs::from_file(abi) };
         ruleset = ruleset.add_rule(PathBeneath::new(path, access))?;
     }
     ruleset.restrict_self().map(drop)
+}
+
+fn is_directory(path: &PathFd) -> bool {
+    let kind = fstat(path.as_fd()).map(|data| data.st_mode & SFlag::S_IFMT.bits());
+    kind.is_ok_and(|kind| kind == SFlag::S_IFDIR.bits())
 }
 
 /// What the words of the plan mean in Landlock's rights.

@@ -62,7 +62,8 @@ pub(crate) fn status(failure: &Failure) -> i32 {
 }
 
 fn prepare(specification: &OwnedFd, stdio: &Stdio) -> Result<LaunchSpec, Failure> {
-    process::reset_signals();
+    // Init has reset what signals do, and handles none; it keeps one blocked.
+    process::unblock_signals();
     nix::unistd::setsid().failing("lead a session")?;
     let sources = match stdio {
         Stdio::Pipes([input, output, error]) => [input, output, error],

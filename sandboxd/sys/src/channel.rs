@@ -68,7 +68,10 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Res
 /// What recvmsg(2) says (EAGAIN on a non-blocking socket); EMSGSIZE when the message or its descriptors did
 /// not fit: it is dropped whole.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Result<Option<Message>, Errno> {
-    buffer.resize(MESSAGE_LIMIT, 0);
+    if buffer.len() < MESSAGE_LIMIT {
+        // Zeroes of the allocator's, which come as untouched pages: only those that a message reaches cost.
+        *buffer = vec![0; MESSAGE_LIMIT];
+    }
     let (length, descriptors) = receive_into(socket, buffer)?;
     if length == 0 && descriptors.is_empty() {
         return Ok(None);

@@ -3,12 +3,14 @@
 //! Runs in: any.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
+use nix::sys::uio::pread;
 
 fn errno(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
@@ -35,15 +37,19 @@ pub fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// EFBIG when it is longer; else what read(2) says.
 pub fn read(file: BorrowedFd<'_>, limit: usize) -> Result<Vec<u8>, Errno> {
-    let mut file = File::from(file.try_clone_to_owned().map_err(|error| errno(&error))?);
-    let length = file.seek(SeekFrom::End(0)).map_err(|error| errno(&error))?;
-    let length = usize::try_from(length).map_err(|_| Errno::EFBIG)?;
+    let length = usize::try_from(fstat(file)?.st_size).map_err(|_| Errno::EFBIG)?;
     if length > limit {
         return Err(Errno::EFBIG);
     }
-    file.rewind().map_err(|error| errno(&error))?;
     let mut bytes = vec![0; length];
-    file.read_exact(&mut bytes).map_err(|error| errno(&error))?;
+    let mut filled = 0;
+    while filled < length {
+        let offset = i64::try_from(filled).map_err(|_| Errno::EFBIG)?;
+        match pread(file, &mut bytes[filled..], offset)? {
+            0 => return Err(Errno::EIO),
+            count => filled += count,
+        }
+    }
     Ok(bytes)
 }
 

@@ -222,6 +222,11 @@ pub fn reset_signals() {
         // SAFETY: SIG_DFL is no handler of ours. The numbers that refuse (KILL, STOP, libc's own) stay.
         unsafe { libc::signal(number, libc::SIG_DFL) };
     }
+    unblock_signals();
+}
+
+/// Unblocks every signal.
+pub fn unblock_signals() {
     // Ignored: setting a mask from a valid set cannot fail.
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
 }

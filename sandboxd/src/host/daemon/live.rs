@@ -18,7 +18,7 @@ use super::secret::Store;
 use super::server::Starter;
 use crate::api::{ServerView, SessionView, State, UpRequest, WallsView};
 use crate::fault::{Fault, Kind};
-use crate::host::{self, Appeared, Compartment, Prepared, Session, Zygote};
+use crate::host::{Appeared, Compartment, Post, Prepared, Session, SessionError, Watcher, Zygote};
 use crate::wire::CompartmentOrder;
 
 /// How long a server has between the end of its input, TERM and KILL.
@@ -68,7 +68,17 @@ impl Live {
             caller: request.caller,
             prepared: Arc::clone(&prepared),
         });
-        let session = Arc::new(Session::start(zygote, &prepared.order).await?);
+        let order = CompartmentOrder {
+            profile: Profile::Agent,
+            landlock_required: prepared.landlock_required,
+        };
+        let appeared = Appeared::default();
+        let watcher =
+            Watcher::new(prepared.watched(), appeared.clone()).map_err(SessionError::Host)?;
+        let post = Post::new().map_err(SessionError::Host)?;
+        let first = zygote.make().await?;
+        let (session, agent) = Session::start_with(first, &prepared.order, order, post).await?;
+        let session = Arc::new(session);
         let mut servers = BTreeMap::new();
         for (name, policy) in request.file.servers {
             let path = log_path(&directory, Some(&name));
@@ -87,33 +97,10 @@ impl Live {
             let relay = Server::start(settings, Arc::new(starter), Box::new(log));
             servers.insert(name, Entry { policy, relay });
         }
-        let order = CompartmentOrder {
-            profile: Profile::Agent,
-            landlock_required: prepared.landlock_required,
-        };
-        let agent = session.compartment(order).await?;
         let log = Mutex::new(open_log(&log_path(&directory, None), Redactor::default())?);
-        Ok(Arc::new(Self {
-            record,
-            session,
-            prepared,
-            agent,
-            servers,
-            directory,
-            appeared: Appeared::default(),
-            log,
-        }))
-    }
-
-    /// Has the trusted paths watched for as long as the session lasts.
-    pub(super) fn watch(&self) {
-        let (session, watched) = (Arc::clone(&self.session), self.prepared.watched());
-        let watching = host::watch(session, watched, self.appeared.clone());
-        tokio::spawn(async move {
-            if let Err(failure) = watching.await {
-                tracing::error!(%failure, "trusted paths are not watched");
-            }
-        });
+        // Last, when nothing can fail any more: the task keeps the session.
+        tokio::spawn(watch(watcher, Arc::clone(&session)));
+        Ok(Arc::new(Self { record, session, prepared, agent, servers, directory, appeared, log }))
     }
 
     /// Returns the relay of a server.
@@ -163,6 +150,7 @@ impl Live {
         };
         // Ignored: likewise.
         let _ = tokio::time::timeout(3 * GRACE, ended).await;
+        self.agent.kill();
         self.session.end().await;
     }
 
@@ -190,6 +178,13 @@ impl Live {
             notes: [self.prepared.notes.clone(), self.appeared.notes()].concat(),
             ..lost(&self.record, State::Running)
         }
+    }
+}
+
+/// Has the trusted paths watched for as long as the session lasts.
+async fn watch(watcher: Watcher, session: Arc<Session>) {
+    if let Err(failure) = watcher.run(session).await {
+        tracing::error!(%failure, "trusted paths are not watched");
     }
 }
 

@@ -61,7 +61,6 @@ impl Registry {
         let made = self.make(name.clone(), request).await;
         match made {
             Ok(live) => {
-                live.watch();
                 let view = live.view();
                 self.table().live.insert(name, Slot::Standing(Arc::clone(&live)));
                 tokio::spawn(async move { self.bury(&live).await });
