@@ -7,6 +7,7 @@
 
 use std::path::{Component, Path};
 
+use crate::egress::{Budget, EgressMode, Rule};
 use crate::error::{Complaint, PolicyError};
 use crate::paths;
 use crate::secret::SecretSource;
@@ -31,6 +32,7 @@ impl SessionFile {
         }
         let together = paths::check_together(&self.mounts, &self.workspace);
         together.map_err(|clash| PolicyError::flag("mounts", clash.complaint))?;
+        self.check_egress()?;
         for (name, value) in &self.env {
             at("env", variables::check_name(name))?;
             at(&format!("env.{name}"), no_nul(value))?;
@@ -44,6 +46,22 @@ impl SessionFile {
         }
         let pids = self.limits.pids.is_none_or(|pids| PIDS_RANGE.contains(&pids));
         at("limits.pids", expect(pids, "a whole number from 16 to 1048576"))
+    }
+
+    /// Checks all lists of rules; a rule by itself was checked when it was read.
+    fn check_egress(&self) -> Result<(), PolicyError> {
+        let mut budget = Budget::default();
+        let is_open = self.egress.mode == EgressMode::Filter;
+        let rules =
+            expect(is_open || self.egress.allow.is_empty(), "no rules beside mode \"none\"");
+        at("egress.allow", rules.and_then(|()| check_rules(&self.egress.allow, &mut budget)))?;
+        for (name, server) in &self.servers {
+            let Some(rules) = &server.egress else { continue };
+            let what = "own_network, which egress implies";
+            at(&format!("mcp.{name}.egress"), expect(server.own_network, what))?;
+            at(&format!("mcp.{name}.egress"), check_rules(rules, &mut budget))?;
+        }
+        Ok(())
     }
 
     fn check_server(&self, field: &str, server: &Server) -> Result<(), PolicyError> {
@@ -98,6 +116,14 @@ fn absolute(path: &Path) -> Result<(), Complaint> {
 
 fn no_nul(text: &str) -> Result<(), Complaint> {
     expect(!text.contains('\0'), "text without a NUL byte")
+}
+
+fn check_rules(rules: &[Rule], budget: &mut Budget) -> Result<(), Complaint> {
+    for (index, rule) in rules.iter().enumerate() {
+        expect(!rules.iter().take(index).any(|other| other == rule), "each rule once")?;
+        budget.spend(rule)?;
+    }
+    Ok(())
 }
 
 fn check_command(words: &[String]) -> Result<(), Complaint> {

@@ -29,6 +29,11 @@ fn a_parsed_file_passes_and_so_does_a_small_change_of_it() {
     assert_eq!(SessionFile::default().check(), Ok(()));
     assert_eq!(with("/servers/tracker/concurrency", json!(64)), Ok(()));
     assert_eq!(with("/mounts/1/target", json!("/mnt/x")), Ok(()));
+    assert_eq!(with("/egress/allow", json!([])), Ok(()));
+    assert_eq!(with("/egress/allow", json!(["a.test:100-162"])), Ok(()));
+    assert_eq!(with("/servers/tracker/egress", json!([])), Ok(()));
+    assert_eq!(with("/servers/tracker/egress", Value::Null), Ok(()));
+    assert_eq!(with("/servers/plain/own_network", json!(true)), Ok(()));
 }
 
 #[test]
@@ -59,10 +64,28 @@ fn a_value_that_the_parser_would_refuse_is_refused_by_its_key() {
             "mcp.plain.env.T",
         ),
         ("/servers/tracker/env/MODE", json!({ "literal": "\0" }), "mcp.tracker.env.MODE"),
+        ("/egress/mode", json!("none"), "egress.allow"),
+        ("/egress/allow", json!(["a.test", "A.test"]), "egress.allow"),
+        ("/egress/allow", json!(["a.test:100-163"]), "mcp.tracker.egress"),
+        ("/servers/tracker/own_network", json!(false), "mcp.tracker.egress"),
+        ("/servers/tracker/egress", json!(["a.test:100-161"]), "mcp.tracker.egress"),
         ("/limits/pids", json!(1), "limits.pids"),
     ] {
         let error = with(pointer, value).expect_err(pointer);
         assert_eq!(error.field(), Some(field), "{error}");
+    }
+}
+
+#[test]
+fn a_rule_of_json_is_read_as_one_of_a_file() {
+    let read = |rule: &str| {
+        let mut json = serde_json::to_value(whole()).unwrap();
+        json["egress"]["allow"] = json!([rule]);
+        serde_json::from_value::<SessionFile>(json)
+    };
+    assert!(read("a.test:22").is_ok());
+    for rule in ["10.0.0.1", "*", "a.test:0", "*.com", "https://a.test"] {
+        assert!(read(rule).is_err(), "{rule}");
     }
 }
 

@@ -4,9 +4,10 @@
 
 use std::path::Path;
 
+use crate::egress::{Budget, Resolver, Rule};
 use crate::error::{Complaint, PolicyError, quote};
 use crate::paths::{self, Bases};
-use crate::session::{Mode, Mount, Workspace, WorkspaceChoice};
+use crate::session::{Mode, Mount, SessionFile, Workspace, WorkspaceChoice};
 use crate::variables;
 
 /// What one `--env` says.
@@ -124,6 +125,35 @@ fn read_env(text: &str) -> Result<EnvFlag, Complaint> {
 pub fn check_mounts(mounts: &[Mount], workspace: &WorkspaceChoice) -> Result<(), PolicyError> {
     paths::check_together(mounts, workspace)
         .map_err(|clash| PolicyError::flag("--mount", clash.complaint))
+}
+
+/// Reads `--allow NAME[:PORT,...]`, in every form that a rule of `[egress] allow` has.
+///
+/// # Errors
+/// Names the flag and what was expected of it.
+pub fn parse_allow_flag(text: &str) -> Result<Rule, PolicyError> {
+    text.parse().map_err(|wrong| PolicyError::flag("--allow", Complaint::from(wrong)))
+}
+
+/// Reads `--resolver ADDR[:PORT]`.
+///
+/// # Errors
+/// Names the flag and what was expected of it.
+pub fn parse_resolver_flag(text: &str) -> Result<Resolver, PolicyError> {
+    text.parse()
+        .map_err(|wrong| PolicyError::flag("--resolver", Complaint::new(format!("{wrong}"))))
+}
+
+/// Checks all rules of a session together, those of the file and those of the flags: how many there are,
+/// and how many ports they name.
+///
+/// # Errors
+/// Names `--allow`, since each list was checked alone before.
+pub fn check_rules(file: &SessionFile) -> Result<(), PolicyError> {
+    let mut budget = Budget::default();
+    file.rules()
+        .try_for_each(|rule| budget.spend(rule))
+        .map_err(|complaint| PolicyError::flag("--allow", complaint))
 }
 
 fn check_nul(text: &str) -> Result<(), Complaint> {

@@ -119,3 +119,44 @@ fn a_variable_that_may_not_be_set_is_refused_without_its_value() {
         assert!(!error.to_string().contains("S3CRET"), "{error}");
     }
 }
+
+#[test]
+fn a_rule_of_a_flag_has_every_form_of_the_file() {
+    for text in
+        ["github.com", "a.test:22,443,8000-8010", "*.a.test:80", "1.1.1.0/24", "[2a00::1]:22"]
+    {
+        assert_eq!(parse_allow_flag(text).unwrap().to_string(), text);
+    }
+    for (text, error) in [
+        ("", "expected a name of 1 to 253 characters, found 0"),
+        ("a.test:http", "expected ports such as 22,443,8000-8010, found \"http\""),
+        (
+            "10.0.0.1",
+            "expected public addresses alone, found 10.0.0.1: 10.0.0.0/8 is a private network",
+        ),
+    ] {
+        let found = parse_allow_flag(text).unwrap_err();
+        assert_eq!(found.to_string(), format!("--allow: {error}"), "{text}");
+        assert_eq!(found.hint().is_some(), !text.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_resolver_of_a_flag_is_an_address() {
+    assert_eq!(parse_resolver_flag("1.1.1.1").unwrap().to_string(), "1.1.1.1");
+    let error = parse_resolver_flag("dns.test").unwrap_err();
+    assert_eq!(error.field(), Some("--resolver"));
+}
+
+#[test]
+fn rules_of_file_and_flags_have_64_ports_together() {
+    let mut file = SessionFile::default();
+    file.egress.add([parse_allow_flag("a.test:100-162").unwrap()]);
+    file.egress.add([parse_allow_flag("b.test").unwrap()]);
+    assert_eq!(check_rules(&file), Ok(()));
+    file.egress.add([parse_allow_flag("c.test:22").unwrap()]);
+    assert_eq!(
+        check_rules(&file).unwrap_err().to_string(),
+        "--allow: expected at most 64 ports in all rules of a session, found 65 with \"c.test:22\""
+    );
+}

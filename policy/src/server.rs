@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::SecretName;
+use crate::egress::Rule;
 
 /// How many tool calls a server may be given at once.
 pub(crate) const CONCURRENCY_RANGE: RangeInclusive<u32> = 1..=64;
@@ -35,6 +36,11 @@ pub struct Server {
     pub concurrency: u32,
     /// `timeouts`: how long it may take.
     pub timeouts: Timeouts,
+    /// `egress`: what it may reach from a network of its own, none twice. Only beside `own_network`.
+    pub egress: Option<Vec<Rule>>,
+    /// `network`: whether its network is its own (`"own"`, implied by `egress`) or the session's
+    /// (`"session"`, the default).
+    pub own_network: bool,
 }
 
 impl Server {
@@ -42,6 +48,17 @@ impl Server {
     #[must_use]
     pub fn holds_secret(&self) -> bool {
         self.secrets().next().is_some()
+    }
+
+    /// Returns which network this server is in.
+    #[must_use]
+    pub fn network(&self) -> ServerNetwork<'_> {
+        match self.egress.as_deref() {
+            Some([]) => ServerNetwork::Loopback,
+            Some(rules) => ServerNetwork::Own(rules),
+            None if self.own_network => ServerNetwork::Loopback,
+            None => ServerNetwork::Session,
+        }
     }
 
     /// Returns the name of each secret in this server's environment, in the order of the variables; one
@@ -52,6 +69,17 @@ impl Server {
             EnvValue::Secret { name, .. } => Some(name),
         })
     }
+}
+
+/// Which network a server is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerNetwork<'a> {
+    /// The session's: localhost and what `[egress]` allows, together with the agent.
+    Session,
+    /// Its own, with no interface but loopback: no list, or an empty one.
+    Loopback,
+    /// Its own, with a door of its own: these rules, of which there is at least one.
+    Own(&'a [Rule]),
 }
 
 /// The value of one variable of a server.

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::egress::{Egress, Rule};
 use crate::{SecretName, SecretSource, Server, ServerName, Tool};
 
 /// The most servers that one file may define.
@@ -35,6 +36,8 @@ pub struct SessionFile {
     pub tools: Vec<Tool>,
     /// `[[mounts]]`: further files and directories of the host, in the order of the file.
     pub mounts: Vec<Mount>,
+    /// `[egress]`: what may be reached from the session's network.
+    pub egress: Egress,
     /// `[env]`: variables of the agent's compartment. A server sees its own `env` only.
     pub env: BTreeMap<String, String>,
     /// `[secrets]`: where each secret is read from. A value never stands in the file.
@@ -45,6 +48,16 @@ pub struct SessionFile {
     pub limits: Limits,
     /// `[walls]`: what the host must offer, else the session is refused.
     pub walls: WallsPolicy,
+}
+
+impl SessionFile {
+    /// Returns every rule: those of the session's network, then those of each server that has its own.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.egress
+            .allow
+            .iter()
+            .chain(self.servers.values().filter_map(|s| s.egress.as_ref()).flatten())
+    }
 }
 
 /// Which directory, if any, the agent works in.

@@ -6,6 +6,7 @@
 //! Runs in: any, host and client (each module says which).
 #![forbid(unsafe_code)]
 
+pub mod egress;
 pub mod host;
 mod jsonrpc;
 mod lines;

@@ -41,6 +41,7 @@ fn workspace(path: &str) -> Wishes {
         mounts: Vec::new(),
         host_name: "box".into(),
         author: (None, None),
+        name_server: None,
     }
 }
 

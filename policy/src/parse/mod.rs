@@ -4,13 +4,15 @@
 //!
 //! ```text
 //! text -> TOML with places (node) -> which keys may stand there (schema)
-//!      -> one module for each table (session, mounts, environment, secrets, servers) -> SessionFile
+//!      -> one module for each table (session, mounts, egress, environment, secrets, servers)
+//!      -> SessionFile
 //! ```
 //!
 //! The first thing that is wrong ends the reading, with its line and its key. A key that the design knows
 //! and this version does not enforce is such a thing: nothing is accepted and ignored.
 
 mod duration;
+mod egress;
 mod environment;
 mod mounts;
 mod node;

@@ -73,15 +73,22 @@ pub(super) static ROOT_FILES: Section = Section { enforced: &["image"], later: &
 pub(super) static MOUNT: Section = Section { enforced: &["source", "target", "mode"], later: &[] };
 
 pub(super) static EGRESS: Section = Section {
-    enforced: &["mode"],
-    later: &["allow", "deny", "resolver", "ask", "audit", "filter", "tls"],
+    enforced: &["mode", "allow", "resolver"],
+    later: &["allow_private", "deny", "ask", "audit", "filter", "tls"],
 };
 
 pub(super) static SERVER: Section = Section {
-    enforced: &["command", "env", "cwd", "trust_workspace_code", "concurrency", "timeouts"],
-    later: &[
-        "url", "headers", "via", "egress", "network", "tools", "allow", "deny", "redact", "devices",
+    enforced: &[
+        "command",
+        "env",
+        "cwd",
+        "trust_workspace_code",
+        "concurrency",
+        "timeouts",
+        "egress",
+        "network",
     ],
+    later: &["url", "headers", "via", "tools", "allow", "deny", "redact", "devices"],
 };
 
 pub(super) static SECRET_VALUE: Section = Section { enforced: &["secret", "prefix"], later: &[] };

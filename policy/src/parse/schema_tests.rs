@@ -5,7 +5,7 @@
 
 use super::schema::{self, Section};
 use super::tests::parse;
-use crate::{EnvValue, Mode, SessionFile, Tool, WorkspaceChoice};
+use crate::{EgressMode, EnvValue, Mode, ServerNetwork, SessionFile, Tool, WorkspaceChoice};
 
 /// One key of the example: what has to stand before it, the line itself, and how it is seen to be enforced,
 /// or the key that is refused.
@@ -63,9 +63,16 @@ const EXAMPLE: &[Row] = &[
         Enforced(|f| f.mounts[0].mode == Mode::ReadWrite),
     ),
     row("[egress]", "mode = 'none'", Enforced(|f| *f == SessionFile::default())),
-    row("[egress]", "mode = 'filter'", Refused("egress.mode")),
-    row("[egress]", "allow = ['github.com:22,443']", Refused("egress.allow")),
-    row("[egress]", "resolver = '192.0.2.1'", Refused("egress.resolver")),
+    row("[egress]", "mode = 'filter'", Enforced(|f| f.egress.mode == EgressMode::Filter)),
+    row("[egress]", "mode = 'ask'", Refused("egress.mode")),
+    row("[egress]", "mode = 'audit'", Refused("egress.mode")),
+    row(
+        "[egress]",
+        "allow = ['github.com:22,443', '*.pkg.example']",
+        Enforced(|f| f.egress.allow.len() == 2 && f.egress.mode == EgressMode::Filter),
+    ),
+    row("[egress]", "allow_private = ['10.0.0.0/8']", Refused("egress.allow_private")),
+    row("[egress]", "resolver = '192.0.2.1'", Enforced(|f| f.egress.resolver.is_some())),
     row("[env]", "NODE_ENV = 'test'", Enforced(|f| f.env["NODE_ENV"] == "test")),
     row("[secrets]", "tracker = 'env:TRACKER_TOKEN'", Enforced(|f| f.secrets.len() == 1)),
     row("[secrets]", "tracker = 'file:token'", Enforced(|f| f.secrets.len() == 1)),
@@ -102,8 +109,12 @@ const EXAMPLE: &[Row] = &[
         "timeouts = { idle = '121s' }",
         Enforced(|f| tracker(f).timeouts.idle.as_secs() == 121),
     ),
-    row(TRACKER, "egress = ['api.tracker.example']", Refused("mcp.tracker.egress")),
-    row(TRACKER, "network = 'own'", Refused("mcp.tracker.network")),
+    row(
+        TRACKER,
+        "egress = ['api.tracker.example']",
+        Enforced(|f| matches!(tracker(f).network(), ServerNetwork::Own([_]))),
+    ),
+    row(TRACKER, "network = 'own'", Enforced(|f| tracker(f).network() == ServerNetwork::Loopback)),
     row("[mcp.docs]", "url = 'https://mcp.docs.example/mcp'", Refused("mcp.docs.url")),
     row(
         "[mcp.docs]",

@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::node::{Fields, Node};
-use super::{duration, environment, schema};
+use super::{duration, egress, environment, schema};
+use crate::egress::{Budget, Rule};
 use crate::error::{Complaint, PolicyError};
 use crate::name::ServerName;
 use crate::server::{CONCURRENCY_RANGE, EnvValue, Server, ServerDirectory, Timeouts};
 use crate::session::{MAX_SERVERS, SessionFile, WorkspaceChoice};
 
-/// Reads all servers; `file` holds what was read before them.
+/// Reads all servers; `file` holds what was read before them, `budget` what its rules ask for.
 pub(super) fn read(
     node: &Node<'_>,
     file: &SessionFile,
+    budget: &mut Budget,
 ) -> Result<BTreeMap<ServerName, Server>, PolicyError> {
     let entries = node.entries()?;
     if let Some((_, first_over)) = entries.get(MAX_SERVERS) {
@@ -27,12 +29,12 @@ pub(super) fn read(
         let name: ServerName = key.parse().map_err(|wrong| {
             node.refuse(Complaint::new(format!("{wrong}")).hint("this is the server's name"))
         })?;
-        servers.insert(name, server(&node, file)?);
+        servers.insert(name, server(&node, file, budget)?);
     }
     Ok(servers)
 }
 
-fn server(node: &Node<'_>, file: &SessionFile) -> Result<Server, PolicyError> {
+fn server(node: &Node<'_>, file: &SessionFile, budget: &mut Budget) -> Result<Server, PolicyError> {
     let fields = node.fields(&schema::SERVER)?;
     let command = command(&fields.require("command", "an array of strings")?)?;
     let trust_workspace_code = match fields.find("trust_workspace_code") {
@@ -52,7 +54,17 @@ fn server(node: &Node<'_>, file: &SessionFile) -> Result<Server, PolicyError> {
         None => Timeouts::default(),
         Some(timeouts) => read_timeouts(&timeouts)?,
     };
-    Ok(Server { command, env, cwd, trust_workspace_code, concurrency, timeouts })
+    let (egress, own_network) = network(&fields, budget)?;
+    Ok(Server {
+        command,
+        env,
+        cwd,
+        trust_workspace_code,
+        concurrency,
+        timeouts,
+        egress,
+        own_network,
+    })
 }
 
 fn command(node: &Node<'_>) -> Result<Vec<String>, PolicyError> {
@@ -103,6 +115,25 @@ fn directory(
         return Err(node.refuse(Complaint::new(message)));
     }
     Ok(cwd)
+}
+
+/// Reads the server's own list and whether its network is its own, which a list implies.
+fn network(
+    fields: &Fields<'_, '_>,
+    budget: &mut Budget,
+) -> Result<(Option<Vec<Rule>>, bool), PolicyError> {
+    let egress = fields.find("egress").map(|list| egress::rules(&list, budget)).transpose()?;
+    let Some(node) = fields.find("network") else {
+        let own_network = egress.is_some();
+        return Ok((egress, own_network));
+    };
+    let own_network = node.word(&[("own", true), ("session", false)])?;
+    if egress.is_some() && !own_network {
+        let message =
+            "expected \"own\", found \"session\", and egress lists what its own may reach";
+        return Err(node.refuse(Complaint::new(message)));
+    }
+    Ok((egress, own_network))
 }
 
 fn read_timeouts(node: &Node<'_>) -> Result<Timeouts, PolicyError> {

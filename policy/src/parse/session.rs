@@ -3,7 +3,8 @@
 //! Runs in: any (pure data).
 
 use super::node::Node;
-use super::{environment, mounts, schema, secrets, servers};
+use super::{egress, environment, mounts, schema, secrets, servers};
+use crate::egress::Budget;
 use crate::error::{Complaint, PolicyError, quote};
 use crate::flag::staged;
 use crate::paths;
@@ -16,6 +17,7 @@ use crate::tool::Tool;
 pub(super) fn read(root: &Node<'_>) -> Result<SessionFile, PolicyError> {
     let fields = root.fields(&schema::ROOT)?;
     let mut file = SessionFile::default();
+    let mut budget = Budget::default();
     if let Some(node) = fields.find("tools") {
         file.tools = tools(&node)?;
     }
@@ -29,7 +31,7 @@ pub(super) fn read(root: &Node<'_>) -> Result<SessionFile, PolicyError> {
         file.mounts = mounts::read(&node, &file.workspace)?;
     }
     if let Some(node) = fields.find("egress") {
-        check_egress(&node)?;
+        file.egress = egress::read(&node, &mut budget)?;
     }
     if let Some(node) = fields.find("env") {
         file.env = environment::read_session(&node)?;
@@ -38,7 +40,7 @@ pub(super) fn read(root: &Node<'_>) -> Result<SessionFile, PolicyError> {
         file.secrets = secrets::read(&node)?;
     }
     if let Some(node) = fields.find("mcp") {
-        file.servers = servers::read(&node, &file)?;
+        file.servers = servers::read(&node, &file, &mut budget)?;
     }
     if let Some(node) = fields.find("limits") {
         file.limits = limits(&node)?;
@@ -105,21 +107,6 @@ fn check_root(node: &Node<'_>) -> Result<(), PolicyError> {
             );
             Err(image.refuse(Complaint::new(message)))
         }
-    }
-}
-
-/// Accepts the only mode of egress that there is: none.
-fn check_egress(node: &Node<'_>) -> Result<(), PolicyError> {
-    let fields = node.fields(&schema::EGRESS)?;
-    let Some(mode) = fields.find("mode") else { return Ok(()) };
-    match mode.text("\"none\"")? {
-        later @ ("filter" | "ask" | "audit") => {
-            let message = format!(
-                "\"{later}\" is not enforced by this version of sandboxd, which has \"none\" alone"
-            );
-            Err(mode.refuse(Complaint::new(message)))
-        }
-        _ => mode.word(&[("none", ())]),
     }
 }
 

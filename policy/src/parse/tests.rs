@@ -5,7 +5,9 @@
 use std::path::Path;
 
 use super::*;
-use crate::{LandlockDemand, Mode, SecretSource, Server, Tool, Workspace, WorkspaceChoice};
+use crate::{
+    EgressMode, LandlockDemand, Mode, Rule, SecretSource, Server, Tool, Workspace, WorkspaceChoice,
+};
 
 /// The start of a file whose next line is line 5 and belongs to a server that may hold a secret.
 pub(super) const SERVER: &str =
@@ -55,6 +57,11 @@ fn a_whole_file_is_read_and_survives_json() {
     assert_eq!(file.mounts[1].target, Path::new("/data"));
     assert_eq!(file.mounts[1].mode, Mode::ReadWrite);
     assert_eq!(file.env["NODE_ENV"], "test");
+    assert_eq!(file.egress.mode, EgressMode::Filter);
+    let allow = file.egress.allow.iter().map(Rule::to_string).collect::<Vec<_>>();
+    assert_eq!(allow, ["github.com:22,443", "*.pkg.example", "[2606:4700::/32]:853"]);
+    assert_eq!(file.egress.resolver.unwrap().to_string(), "10.0.0.1:5353");
+    assert_eq!(file.rules().count(), 4);
     assert_eq!(file.limits.pids, Some(512));
     assert_eq!(file.walls.landlock, LandlockDemand::Required);
     let sources = file.secrets.values().cloned().collect::<Vec<_>>();
@@ -75,7 +82,7 @@ fn a_whole_file_is_read_and_survives_json() {
 fn json_with_a_key_of_a_newer_version_is_refused() {
     let mut json = serde_json::to_value(SessionFile::default()).unwrap();
     assert!(serde_json::from_value::<SessionFile>(json.clone()).is_ok());
-    json["egress"] = "none".into();
+    json["sidecars"] = "none".into();
     assert!(serde_json::from_value::<SessionFile>(json).is_err());
 }
 
@@ -192,13 +199,6 @@ fn what_this_version_has_one_of_is_accepted_and_the_rest_refused_by_name() {
         "[root]\nimage = 'oci:./x'",
         "2: root.image: \"oci:./x\" is not enforced by this version of sandboxd, which has \"host\" alone",
     );
-    for mode in ["filter", "ask", "audit"] {
-        let error = format!(
-            "2: egress.mode: \"{mode}\" is not enforced by this version of sandboxd, which has \"none\" alone"
-        );
-        refused(&format!("[egress]\nmode = '{mode}'"), &error);
-    }
-    refused("[egress]\nmode = 'off'", "2: egress.mode: expected \"none\", found \"off\"");
     refused(
         "[workspace]\npath='.'\nmode = 'staged'",
         "3: workspace.mode: \"staged\" is not enforced by this version of sandboxd, which has \"rw\", \"ro\" and \"none\"",

@@ -29,39 +29,44 @@ pub enum LogError {
     },
 }
 
-/// Writes the lines of a server's log as text: time, incarnation, stream, the escaped and redacted line.
+/// Appends whole lines to a file that only its owner can read, and begins it anew when it is full: the one
+/// before it keeps its name with `.1` added.
 #[derive(Debug)]
-pub struct FileLog {
+pub(crate) struct Rotating {
     path: PathBuf,
     file: File,
     written: u64,
     limit: u64,
-    redactor: Redactor,
 }
 
-impl FileLog {
-    /// Opens or goes on with the file at `path`, readable by its owner alone. Together with the file
-    /// before it (`path` with `.1` added) it takes at most `limit` bytes on disk.
+impl Rotating {
+    /// Opens or goes on with the file at `path`. Together with the file before it, it takes at most `limit`
+    /// bytes on disk.
     ///
     /// # Errors
     /// When the file cannot be opened or its mode cannot be set.
-    pub fn open(path: &Path, limit: u64, redactor: Redactor) -> Result<Self, LogError> {
+    pub(crate) fn open(path: &Path, limit: u64) -> Result<Self, LogError> {
         let name = |source| LogError::Open { path: path.to_owned(), source };
         let file = open_file(path).map_err(name)?;
         let written = file.metadata().map_err(name)?.len();
-        Ok(Self { path: path.to_owned(), file, written, limit: limit / 2, redactor })
+        Ok(Self { path: path.to_owned(), file, written, limit: limit / 2 })
     }
 
-    fn write(&mut self, incarnation: u64, stream: LogStream, line: &[u8]) -> io::Result<()> {
-        let clean = self.redactor.redact(line);
-        let shown = escape(clean.as_deref().unwrap_or(line));
-        let time = rfc3339(SystemTime::now());
-        let text = format!("{time} {incarnation} {} {shown}\n", stream.as_str());
-        let length = text.len() as u64;
+    /// Returns where the current file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends one line, which brings its own newline.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a full file cannot be moved aside.
+    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let length = line.len() as u64;
         if self.written > 0 && self.written + length > self.limit {
             self.rotate()?;
         }
-        self.file.write_all(text.as_bytes())?;
+        self.file.write_all(line)?;
         self.written += length;
         Ok(())
     }
@@ -74,10 +79,36 @@ impl FileLog {
     }
 }
 
+/// Writes the lines of a server's log as text: time, incarnation, stream, the escaped and redacted line.
+#[derive(Debug)]
+pub struct FileLog {
+    file: Rotating,
+    redactor: Redactor,
+}
+
+impl FileLog {
+    /// Opens or goes on with the file at `path`, readable by its owner alone. Together with the file
+    /// before it (`path` with `.1` added) it takes at most `limit` bytes on disk.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or its mode cannot be set.
+    pub fn open(path: &Path, limit: u64, redactor: Redactor) -> Result<Self, LogError> {
+        Ok(Self { file: Rotating::open(path, limit)?, redactor })
+    }
+
+    fn write(&mut self, incarnation: u64, stream: LogStream, line: &[u8]) -> io::Result<()> {
+        let clean = self.redactor.redact(line);
+        let shown = escape(clean.as_deref().unwrap_or(line));
+        let time = rfc3339(SystemTime::now());
+        let text = format!("{time} {incarnation} {} {shown}\n", stream.as_str());
+        self.file.append(text.as_bytes())
+    }
+}
+
 impl LogSink for FileLog {
     fn line(&mut self, incarnation: u64, stream: LogStream, line: &[u8]) {
         if let Err(error) = self.write(incarnation, stream, line) {
-            tracing::warn!(path = %self.path.display(), %error, "server log line lost");
+            tracing::warn!(path = %self.file.path().display(), %error, "server log line lost");
         }
     }
 

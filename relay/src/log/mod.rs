@@ -7,7 +7,9 @@ mod escape;
 mod file;
 mod redact;
 
+pub(crate) use clock::rfc3339;
 pub(crate) use escape::{escape, quote};
+pub(crate) use file::Rotating;
 pub use file::{FileLog, LogError};
 pub use redact::Redactor;
 

@@ -21,6 +21,21 @@ use crate::plan::{Access, Guard};
 /// # Errors
 /// The step that the kernel refused: then the path is not protected, and the caller ends the session.
 pub fn guard(guard: &Guard) -> Result<bool, Failure> {
+    let gone = [Errno::ENOENT as i32, Errno::ESTALE as i32, Errno::EINVAL as i32];
+    for _ in 1..TRIES {
+        match attempt(guard) {
+            // What was found has been replaced again; another look finds what stands there now.
+            Err(failure) if gone.contains(&failure.errno) => {}
+            done => return done,
+        }
+    }
+    attempt(guard)
+}
+
+/// git replaces its configuration several times in a row.
+const TRIES: usize = 16;
+
+fn attempt(guard: &Guard) -> Result<bool, Failure> {
     let path = guard.root.join(&guard.path);
     let Some(found) = find(guard)? else { return Ok(false) };
     if stands(&found, guard.access).failing_on("look at", &path)? {

@@ -149,8 +149,9 @@ fn session() -> Result<Vec<Check>, Fault> {
 
 async fn attempt(prepared: &Prepared) -> Result<(), SessionError> {
     let zygote = Zygote::start()?;
-    let session = Session::start(&zygote, &prepared.order).await?;
-    let order = CompartmentOrder { profile: Profile::Agent, landlock_required: false };
+    let (session, _) = Session::start(&zygote, &prepared.order).await?;
+    let order =
+        CompartmentOrder { profile: Profile::Agent, landlock_required: false, network: None };
     let compartment = session.compartment(order).await?;
     let spec = prepared.command(vec![b"true".to_vec()], &prepared.base, &prepared.home);
     let null = || -> Result<OwnedFd, SessionError> {

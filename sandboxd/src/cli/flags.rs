@@ -34,6 +34,12 @@ pub(super) struct SessionFlags {
     /// Show a toolchain of the home directory: rust, node, python, go.
     #[arg(long = "tools", value_name = "TOOL", value_delimiter = ',')]
     tools: Vec<String>,
+    /// Let the box reach NAME (`*.NAME`: the names below it), on port 443 unless others are said.
+    #[arg(long = "allow", value_name = "NAME[:PORT,...]")]
+    allow: Vec<String>,
+    /// Ask this name server when a name is dialled, not the host's.
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    resolver: Option<String>,
     /// Set a variable, or pass on the caller's of that name.
     #[arg(long = "env", value_name = "K[=V]")]
     env: Vec<String>,
@@ -74,9 +80,18 @@ impl SessionFlags {
             file.mounts.push(policy::parse_mount_flag(text, &directory, &home)?);
         }
         policy::check_mounts(&file.mounts, &file.workspace)?;
+        let rules: Result<Vec<_>, _> =
+            self.allow.iter().map(|text| policy::parse_allow_flag(text)).collect();
+        file.egress.add(rules?);
+        policy::check_rules(&file)?;
+        if let Some(text) = &self.resolver {
+            file.egress.resolver = Some(policy::parse_resolver_flag(text)?);
+        }
         for text in &self.tools {
-            let tool: Tool =
-                text.parse().map_err(|error| Fault::chain(Kind::User, &error).field("--tools"))?;
+            let tool: Tool = text.parse().map_err(|error| {
+                let message = format!("policy: --tools: {error}");
+                Fault::new(Kind::User, message).field("--tools")
+            })?;
             if !file.tools.contains(&tool) {
                 file.tools.push(tool);
             }

@@ -5,6 +5,7 @@
 mod author;
 mod client;
 mod doctor;
+mod egress;
 mod exec;
 mod flags;
 mod mcp;
@@ -40,6 +41,9 @@ enum Command {
     Logs(session::Logs),
     Rm(session::Rm),
     Doctor(doctor::Doctor),
+    /// The door out of a session: what was reached, what was refused and why.
+    #[command(subcommand)]
+    Egress(egress::Egress),
     /// The MCP servers of a session.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
@@ -61,6 +65,7 @@ pub(crate) fn run() -> i32 {
         Command::Logs(command) => command.run(),
         Command::Rm(command) => command.run(),
         Command::Doctor(command) => command.run(),
+        Command::Egress(command) => command.run(),
         Command::Mcp(command) => command.run(),
     };
     match done {

@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use clap::Args;
+use policy::SessionFile;
 use policy::syscalls::Profile;
+use relay::egress::Egress;
 use sandbox_sys::terminal as pty;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,6 +23,7 @@ use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
 use crate::host::{
     self, Appeared, Asked, Job, Ordered, Post, Prepared, Session, SessionError, Watcher, Zygote,
+    network,
 };
 use crate::wire::{CompartmentOrder, Ending};
 
@@ -49,10 +52,11 @@ impl Run {
         host::raise_descriptor_limit();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Fault::chain(Kind::Host, &error))?;
-        let explain = |error| search::explain(error, &self.command);
+        let explain = |fault: Fault| search::hint_for(fault, &self.command);
+        let refuse = |error: SessionError| explain(Fault::from(error));
         // The session's namespaces come into being while this process looks at what they are to hold.
-        let zygote = runtime.block_on(async { Zygote::start() }).map_err(explain)?;
-        let first = runtime.block_on(zygote.ask()).map_err(explain)?;
+        let zygote = runtime.block_on(async { Zygote::start() }).map_err(refuse)?;
+        let first = runtime.block_on(zygote.ask()).map_err(refuse)?;
         let prepared = match self.prepare(&asked) {
             Ok(prepared) => prepared,
             Err(fault) => {
@@ -62,13 +66,18 @@ impl Run {
         };
         let terminal = asked.caller.terminal.as_deref();
         let appeared = Appeared::default();
-        let done = runtime.block_on(serve(first, &prepared, &self.command, terminal, &appeared));
+        let asking = Asking { file: &asked.file, prepared: &prepared, terminal };
+        let done = runtime.block_on(serve(first, asking, &self.command, &appeared));
         // Threads that read the caller's input may never end; the process does.
         runtime.shutdown_background();
         for note in appeared.notes() {
             say(&note);
         }
-        Ok(done.map_err(explain)?.status())
+        let (ending, refused) = done.map_err(explain)?;
+        for line in refused {
+            say(&line);
+        }
+        Ok(ending.status())
     }
 
     /// Checks what is asked for, and looks at the host.
@@ -100,14 +109,22 @@ impl Run {
     }
 }
 
-/// Starts the session, runs the command, ends the session.
+/// What a session is to be, and what its caller's terminal is.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    file: &'a SessionFile,
+    prepared: &'a Prepared,
+    terminal: Option<&'a str>,
+}
+
+/// Starts the session, runs the command, ends the session. Returns what was refused on the way out, too.
 async fn serve(
     first: Asked<'_>,
-    prepared: &Prepared,
+    asking: Asking<'_>,
     command: &[OsString],
-    terminal: Option<&str>,
     appeared: &Appeared,
-) -> Result<Ending, SessionError> {
+) -> Result<(Ending, Vec<String>), Fault> {
+    let Asking { file, prepared, terminal } = asking;
     let host = SessionError::Host;
     let watcher = Watcher::new(prepared.watched(), appeared.clone()).map_err(host)?;
     let wants_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -121,9 +138,15 @@ async fn serve(
     let (streams, kept) = Plumbing::make(wants_terminal).map_err(host)?.split();
     let post = Post::new().map_err(host)?;
     let ordered = post.order(&spec, streams).await?;
-    let order =
-        CompartmentOrder { profile: Profile::Agent, landlock_required: prepared.landlock_required };
-    let (session, compartment) = Session::start_ahead(first, &prepared.order, order, post).await?;
+    let order = CompartmentOrder {
+        profile: Profile::Agent,
+        landlock_required: prepared.landlock_required,
+        network: None,
+    };
+    let (session, compartment, sockets) =
+        Session::start_ahead(first, &prepared.order, order, post).await?;
+    // What the command asks for before this waits in the gateway's sockets.
+    let egress = network::open(file, &prepared.order.network, sockets, "run", None)?;
     let session = Arc::new(session);
     let watching = tokio::spawn(watcher.run(Arc::clone(&session)));
     let done = accompany(&session, ordered, kept, wants_terminal).await;
@@ -135,7 +158,9 @@ async fn serve(
     }
     let (ending, company) = done?;
     company.finish();
-    Ok(ending)
+    let refused =
+        egress.iter().flat_map(Egress::refused).map(|refusal| super::egress::refusal(&refusal));
+    Ok((ending, refused.collect()))
 }
 
 /// What goes along with a command, and is put in order when all of its session has ended.

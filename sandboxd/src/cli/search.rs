@@ -8,12 +8,6 @@ use std::path::{Path, PathBuf};
 use policy::Tool;
 
 use crate::fault::Fault;
-use crate::host::SessionError;
-
-/// Makes a fault of a session's error; a program that was not found gets a way out.
-pub(super) fn explain(error: SessionError, command: &[OsString]) -> Fault {
-    hint_for(Fault::from(error), command)
-}
 
 /// Gives a program that was not found a way out.
 pub(super) fn hint_for(fault: Fault, command: &[OsString]) -> Fault {

@@ -8,6 +8,7 @@ pub(crate) mod daemon;
 mod environment;
 mod error;
 mod line;
+pub(crate) mod network;
 mod prepare;
 mod session;
 mod watch;

@@ -10,6 +10,7 @@ use policy::{LandlockDemand, Mode, SessionFile, Tool, Workspace, WorkspaceChoice
 use rootfs::{Access, FactsError, HostFacts, MountPlan, Step, TreeFacts, Wishes};
 
 use super::environment::{Caller, base};
+use super::network;
 use super::watch::Watched;
 use crate::api::place::Place;
 use crate::fault::{Fault, Kind};
@@ -53,6 +54,8 @@ pub(crate) fn prepare(
     notes.extend(tools.missing.iter().map(missing_tool));
     let mut wishes = Wishes { workspace, host_name: host_name.to_owned(), ..Wishes::default() };
     wishes.author.clone_from(&caller.author);
+    let network = network::order(file);
+    wishes.name_server = network.has_gateway().then(|| network.gateway.v4.into());
     for path in &tools.mounts {
         let source = HostFacts::mount(path).map_err(|error| refuse(&error, "--tools"))?;
         wishes.mounts.push((source, path.clone(), Access::ReadOnly));
@@ -84,7 +87,13 @@ pub(crate) fn prepare(
         notes,
         caller: caller.clone(),
         processes: Some(file.limits.pids.map_or(PROCESSES, u64::from)),
-        order: SetupOrder { uid: facts.uid, gid: facts.gid, host_name: host_name.to_owned(), plan },
+        order: SetupOrder {
+            uid: facts.uid,
+            gid: facts.gid,
+            host_name: host_name.to_owned(),
+            plan,
+            network,
+        },
     })
 }
 

@@ -29,8 +29,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Has a session built and waits until it stands.
-    pub(crate) async fn start(zygote: &Zygote, order: &SetupOrder) -> Result<Self, SessionError> {
+    /// Has a session built and waits until it stands. The sockets of its gateway come with it.
+    pub(crate) async fn start(
+        zygote: &Zygote,
+        order: &SetupOrder,
+    ) -> Result<(Self, Vec<OwnedFd>), SessionError> {
         let (line, pidfd) = zygote.make().await?;
         line.send(order, &[]).await.map_err(SessionError::Host)?;
         Self::stand(line, pidfd).await
@@ -44,7 +47,7 @@ impl Session {
         order: &SetupOrder,
         compartment: CompartmentOrder,
         post: Post,
-    ) -> Result<(Self, Compartment), SessionError> {
+    ) -> Result<(Self, Compartment, Vec<OwnedFd>), SessionError> {
         let sent = send_both(&first.0, order, compartment, &post).await;
         Self::stand_with(first, sent, post).await
     }
@@ -55,7 +58,7 @@ impl Session {
         order: &SetupOrder,
         compartment: CompartmentOrder,
         post: Post,
-    ) -> Result<(Self, Compartment), SessionError> {
+    ) -> Result<(Self, Compartment, Vec<OwnedFd>), SessionError> {
         let sent = send_both(first.line(), order, compartment, &post).await;
         Self::stand_with(first.answer().await?, sent, post).await
     }
@@ -64,28 +67,29 @@ impl Session {
         (line, pidfd): First,
         sent: Result<(), Failure>,
         post: Post,
-    ) -> Result<(Self, Compartment), SessionError> {
+    ) -> Result<(Self, Compartment, Vec<OwnedFd>), SessionError> {
         // A setup that failed at once takes no second order; why it failed is what counts.
-        let session = Self::stand(line, pidfd).await?;
+        let (session, sockets) = Self::stand(line, pidfd).await?;
         sent.map_err(SessionError::Host)?;
         let descriptors = answer(&*session.supervisor.lock().await).await?;
         let compartment = enter(post, descriptors).await?;
-        Ok((session, compartment))
+        Ok((session, compartment, sockets))
     }
 
-    async fn stand(line: AsyncLine, pidfd: OwnedFd) -> Result<Self, SessionError> {
+    async fn stand(line: AsyncLine, pidfd: OwnedFd) -> Result<(Self, Vec<OwnedFd>), SessionError> {
         let answer = line.receive::<SetupReply>(&mut Vec::new()).await;
         match answer.map_err(SessionError::Host)? {
             None => Err(SessionError::Silent("setup")),
             Some((SetupReply::Failed(failure), _)) => Err(SessionError::Setup(failure)),
-            Some((SetupReply::Ready, _)) => {
+            Some((SetupReply::Ready, sockets)) => {
                 let pidfd = register(pidfd, Interest::READABLE);
                 let pidfd = pidfd.failing("watch the session").map_err(SessionError::Host)?;
-                Ok(Self {
+                let session = Self {
                     supervisor: Mutex::new(line),
                     pidfd: Arc::new(pidfd),
                     ending: Notify::new(),
-                })
+                };
+                Ok((session, sockets))
             }
         }
     }

@@ -44,12 +44,15 @@ pub(crate) fn run(line: Line, order: CompartmentOrder, plan: &MountPlan) -> i32 
             let _ = Init { line, ended, jobs }.serve();
             0
         }
-        Err(failure) => {
-            // Ignored: a host that is gone needs no answer.
-            let _ = line.send(&InitReply::Failed(failure), &[]);
-            125
-        }
+        Err(failure) => refuse(&line, failure),
     }
+}
+
+/// Says why there is no compartment. Returns the exit status of the process.
+pub(crate) fn refuse(line: &Line, failure: Failure) -> i32 {
+    // Ignored: a host that is gone needs no answer.
+    let _ = line.send(&InitReply::Failed(failure), &[]);
+    125
 }
 
 fn begin(order: CompartmentOrder, plan: &MountPlan) -> Result<(Walls, SignalFd), Failure> {

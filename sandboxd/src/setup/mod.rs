@@ -7,8 +7,11 @@
 //!
 //! Runs in: setup (one thread; all capabilities in the session's user namespace, nothing outside).
 
+mod network;
+
 use std::convert::Infallible;
 use std::fs;
+use std::os::fd::AsFd;
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::stat::{Mode, umask};
@@ -16,6 +19,7 @@ use rootfs::Guard;
 use rootfs::apply::{floor, guards};
 use sandbox_sys::{Errno, Failing, Failure, process};
 
+use self::network::Networks;
 use crate::supervisor;
 use crate::wire::{Line, SetupOrder, SetupReply};
 
@@ -59,17 +63,17 @@ struct Fresh(());
 #[must_use = "the session has no network namespace of its own to speak of"]
 struct Mapped(());
 
-/// Loopback is up.
+/// Loopback is up, and the door out where there is to be one.
 #[must_use = "the session still sees the host's files"]
-struct Networked(());
+struct Networked(Networks);
 
 /// The root is the session's own.
 #[must_use = "the process still has every capability of its user namespace"]
-struct Rooted(());
+struct Rooted(Networks);
 
 /// Nothing is left but what the supervisor needs.
 #[must_use = "nobody supervises the session"]
-struct Reduced(());
+struct Reduced(Networks);
 
 impl Fresh {
     /// Must: the process was made a moment ago by the zygote, whose death is to be its own.
@@ -94,13 +98,9 @@ impl Fresh {
 
 impl Mapped {
     fn network(self, order: &SetupOrder) -> Result<Networked, Failure> {
-        process::raise_loopback().failing("bring up the loopback interface")?;
         nix::unistd::sethostname(&order.host_name)
             .failing_on("set the host name", &order.host_name)?;
-        // The box has its network to itself, so its dev servers may listen on 80 and 443.
-        fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
-            .failing("open the low ports of the box")?;
-        Ok(Networked(()))
+        network::build(&order.network).map(Networked)
     }
 }
 
@@ -112,7 +112,7 @@ impl Networked {
         share_watches()?;
         floor::Sources::open(&order.plan)?.build()?.pivot()?;
         guard_all(&order.plan.guards)?;
-        Ok(Rooted(()))
+        Ok(Rooted(self.0))
     }
 }
 
@@ -158,13 +158,17 @@ impl Rooted {
         caps::set(None, CapSet::Permitted, &kept).map_err(cannot)?;
         process::set_no_new_privs().failing("give up new privileges")?;
         process::set_dumpable(false).failing("close this process to others")?;
-        Ok(Reduced(()))
+        Ok(Reduced(self.0))
     }
 }
 
 impl Reduced {
     fn supervise(self, line: Line, order: SetupOrder) -> Result<Infallible, Failure> {
-        line.send(&SetupReply::Ready, &[])?;
-        supervisor::run(line, &order.plan)
+        let Networks { gateway, servers } = self.0;
+        let sockets: Vec<_> = gateway.iter().map(AsFd::as_fd).collect();
+        line.send(&SetupReply::Ready, &sockets)?;
+        // Held by the host alone from now on: its death is the end of the gateway.
+        drop(gateway);
+        supervisor::run(line, &order.plan, &servers)
     }
 }

@@ -11,10 +11,13 @@
 //!
 //! Runs in: any (pure data and its encoding).
 
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use policy::syscalls::Profile;
 use rootfs::{Guard, MountPlan};
+use sandbox_sys::netlink::Family;
 use sandbox_sys::terminal::Size;
 use sandbox_sys::{Errno, Failing, Failure, channel};
 use serde::de::DeserializeOwned;
@@ -40,12 +43,49 @@ pub(crate) struct SetupOrder {
     pub(crate) gid: u32,
     pub(crate) host_name: String,
     pub(crate) plan: MountPlan,
+    pub(crate) network: NetworkOrder,
+}
+
+/// The networks of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NetworkOrder {
+    /// The gateway's own addresses.
+    pub(crate) gateway: Link,
+    /// The session's link to it; without one it has loopback alone.
+    pub(crate) session: Option<Link>,
+    /// The same for each server that has a network of its own.
+    pub(crate) servers: Vec<Option<Link>>,
+    /// The ports that the gateway listens on, for all of them.
+    pub(crate) ports: BTreeSet<u16>,
+    /// Whether this kernel has IPv6.
+    pub(crate) ipv6: bool,
+}
+
+impl NetworkOrder {
+    /// Returns the families of addresses, in the order in which everything is made for them.
+    pub(crate) fn families(&self) -> &'static [Family] {
+        if self.ipv6 { &Family::BOTH } else { &[Family::V4] }
+    }
+
+    /// Says whether anything has a door out.
+    pub(crate) fn has_gateway(&self) -> bool {
+        self.session.is_some() || self.servers.iter().any(Option::is_some)
+    }
+}
+
+/// The addresses of one end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) v4: Ipv4Addr,
+    pub(crate) v6: Ipv6Addr,
 }
 
 /// What setup answers, once.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum SetupReply {
-    /// The session stands and its supervisor waits for orders.
+    /// The session stands and its supervisor waits for orders. With a gateway its sockets ride along: DNS on UDP
+    /// (IPv4, then IPv6 where the kernel has it), DNS on TCP, the packet socket, then a listener for each port, in
+    /// the same families.
     Ready,
     /// Nothing stands.
     Failed(Failure),
@@ -67,6 +107,8 @@ pub(crate) struct CompartmentOrder {
     pub(crate) profile: Profile,
     /// Whether less than all of Landlock is too little.
     pub(crate) landlock_required: bool,
+    /// The network of its own, by its place in [`NetworkOrder::servers`]; the session's when there is none.
+    pub(crate) network: Option<usize>,
 }
 
 /// What the supervisor answers, in the order of the orders.

@@ -19,8 +19,8 @@ use nix::sys::socket::{
 /// The longest message. A message longer than the socket's buffer is refused by the kernel (EMSGSIZE).
 pub const MESSAGE_LIMIT: usize = 160 * 1024;
 
-/// The most descriptors that ride on one message.
-pub const DESCRIPTOR_LIMIT: usize = 8;
+/// The most descriptors that ride on one message: a gateway's sockets.
+pub const DESCRIPTOR_LIMIT: usize = 140;
 
 /// The most that the kernel lets one message carry (SCM_MAX_FD, unix(7)).
 const KERNEL_LIMIT: usize = 253;

@@ -10,7 +10,10 @@ pub mod channel;
 mod failure;
 pub mod memory;
 pub mod mount;
+pub mod netlink;
 pub mod process;
+
+pub mod socket;
 pub mod spawn;
 pub mod terminal;
 

@@ -217,10 +217,24 @@ pub fn take_inherited(number: i32) -> Option<OwnedFd> {
 }
 
 /// Resets every signal to its default and unblocks all, as a program expects them at its start.
+///
+/// By the system call itself: the C library keeps two signals for itself, ignores them in what it spawns, and
+/// refuses to set them.
 pub fn reset_signals() {
+    /// As the kernel has it (rt_sigaction(2)); all zeroes is the default action.
+    #[repr(C)]
+    struct Action {
+        handler: usize,
+        flags: libc::c_ulong,
+        restorer: usize,
+        mask: u64,
+    }
+    let default = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+    let none = std::ptr::null_mut::<Action>();
     for number in 1..=64 {
-        // SAFETY: SIG_DFL is no handler of ours. The numbers that refuse (KILL, STOP, libc's own) stay.
-        unsafe { libc::signal(number, libc::SIG_DFL) };
+        let call = libc::SYS_rt_sigaction;
+        // SAFETY: the action lives through the call and runs no code. KILL and STOP refuse, and stay.
+        unsafe { libc::syscall(call, number, &raw const default, none, size_of::<u64>()) };
     }
     unblock_signals();
 }

@@ -28,6 +28,8 @@ fn server(command: &[&str], secret: bool) -> Server {
         trust_workspace_code: false,
         concurrency: 1,
         timeouts: Timeouts::default(),
+        egress: None,
+        own_network: false,
     }
 }
 

@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use policy::ServerName;
 use policy::syscalls::Profile;
+use relay::egress::{Egress, Explanation, Outcome};
 use relay::host::{Server, ServerSettings};
 use relay::log::{FileLog, LogSink, LogStream, Redactor};
 use rootfs::Access;
 
+use super::logs;
 use super::record::Record;
 use super::secret::Store;
 use super::server::Starter;
 use crate::api::{ServerView, SessionView, State, UpRequest, WallsView};
 use crate::fault::{Fault, Kind};
-use crate::host::{Appeared, Compartment, Post, Prepared, Session, SessionError, Watcher, Zygote};
+use crate::host::{
+    Appeared, Compartment, Post, Prepared, Session, SessionError, Watcher, Zygote, network,
+};
 use crate::wire::CompartmentOrder;
 
 /// How long a server has between the end of its input, TERM and KILL.
@@ -39,6 +43,8 @@ pub(super) struct Live {
     pub(super) agent: Compartment,
     servers: BTreeMap<ServerName, Entry>,
     directory: PathBuf,
+    /// The door out, when the session or one of its servers has one. Dropping it closes it.
+    pub(super) egress: Option<Egress>,
     /// The trusted paths that were not there at the start.
     appeared: Appeared,
     /// The output of commands that nobody waits for.
@@ -62,45 +68,68 @@ impl Live {
     ) -> Result<Arc<Self>, Fault> {
         let directory = record.directory(sessions);
         let prepared = Arc::new(prepared);
-        let secrets = Arc::new(Store {
-            sources: request.file.secrets,
-            sent: request.secrets,
-            caller: request.caller,
-            prepared: Arc::clone(&prepared),
-        });
         let order = CompartmentOrder {
             profile: Profile::Agent,
             landlock_required: prepared.landlock_required,
+            network: None,
         };
         let appeared = Appeared::default();
         let watcher =
             Watcher::new(prepared.watched(), appeared.clone()).map_err(SessionError::Host)?;
         let post = Post::new().map_err(SessionError::Host)?;
         let first = zygote.make().await?;
-        let (session, agent) = Session::start_with(first, &prepared.order, order, post).await?;
+        let (session, agent, sockets) =
+            Session::start_with(first, &prepared.order, order, post).await?;
         let session = Arc::new(session);
-        let mut servers = BTreeMap::new();
-        for (name, policy) in request.file.servers {
-            let path = log_path(&directory, Some(&name));
-            let redactor = Redactor::default();
-            let log = open_log(&path, redactor.clone())?;
-            let starter = Starter {
-                name: name.clone(),
-                server: policy.clone(),
-                session: Arc::clone(&session),
-                prepared: Arc::clone(&prepared),
-                secrets: Arc::clone(&secrets),
-                redactor,
-            };
-            starter.check()?;
-            let settings = settings(&name, &policy);
-            let relay = Server::start(settings, Arc::new(starter), Box::new(log));
-            servers.insert(name, Entry { policy, relay });
-        }
+        let egress = network::open(
+            &request.file,
+            &prepared.order.network,
+            sockets,
+            &record.id,
+            Some(directory.join("logs").join(logs::EGRESS)),
+        )?;
+        let servers = servers(request, &session, &prepared, &directory)?;
         let log = Mutex::new(open_log(&log_path(&directory, None), Redactor::default())?);
         // Last, when nothing can fail any more: the task keeps the session.
         tokio::spawn(watch(watcher, Arc::clone(&session)));
-        Ok(Arc::new(Self { record, session, prepared, agent, servers, directory, appeared, log }))
+        Ok(Arc::new(Self {
+            record,
+            session,
+            prepared,
+            agent,
+            servers,
+            directory,
+            egress,
+            appeared,
+            log,
+        }))
+    }
+
+    /// Says what would become of a connection, by the code that decides.
+    pub(super) fn explain(
+        &self,
+        server: Option<&ServerName>,
+        host: &str,
+        port: u16,
+    ) -> Result<Explanation, Fault> {
+        if let Some(name) = server
+            && !self.servers.contains_key(name)
+        {
+            let message = format!("host: the session has no MCP server {name}");
+            return Err(Fault::new(Kind::User, message).field("server"));
+        }
+        match &self.egress {
+            Some(egress) => Ok(egress.explain(server, host, port)),
+            None => Ok(Explanation {
+                network: server.cloned(),
+                host: host.to_owned(),
+                port,
+                verdict: Outcome::Deny,
+                reason: None,
+                rule: None,
+                fix: Some(format!("--allow {host}:{port}")),
+            }),
+        }
     }
 
     /// Returns the relay of a server.
@@ -154,6 +183,15 @@ impl Live {
         self.session.end().await;
     }
 
+    /// Says in a few words where the agent's compartment may go.
+    fn network(&self) -> String {
+        let order = &self.prepared.order.network;
+        match order.session {
+            Some(_) => format!("filter: {} ports", order.ports.len()),
+            None => "none".to_owned(),
+        }
+    }
+
     /// Describes the session.
     pub(super) fn view(&self) -> SessionView {
         let walls = self.agent.walls();
@@ -167,7 +205,7 @@ impl Live {
                 namespaces: namespaces.map(str::to_owned).to_vec(),
                 landlock: walls.landlock,
                 seccomp: walls.seccomp,
-                network: "none".to_owned(),
+                network: self.network(),
             }),
             mode,
             servers: self
@@ -213,6 +251,42 @@ pub(super) fn lost(record: &Record, state: State) -> SessionView {
         servers: BTreeMap::new(),
         notes: Vec::new(),
     }
+}
+
+/// Gives each server a relay; none is started before its first call.
+fn servers(
+    request: UpRequest,
+    session: &Arc<Session>,
+    prepared: &Arc<Prepared>,
+    directory: &Path,
+) -> Result<BTreeMap<ServerName, Entry>, Fault> {
+    let networks: Vec<Option<usize>> =
+        request.file.servers.keys().map(|name| network::place(&request.file, name)).collect();
+    let secrets = Arc::new(Store {
+        sources: request.file.secrets,
+        sent: request.secrets,
+        caller: request.caller,
+        prepared: Arc::clone(prepared),
+    });
+    let mut servers = BTreeMap::new();
+    for ((name, policy), network) in request.file.servers.into_iter().zip(networks) {
+        let redactor = Redactor::default();
+        let log = open_log(&log_path(directory, Some(&name)), redactor.clone())?;
+        let starter = Starter {
+            name: name.clone(),
+            server: policy.clone(),
+            session: Arc::clone(session),
+            network,
+            prepared: Arc::clone(prepared),
+            secrets: Arc::clone(&secrets),
+            redactor,
+        };
+        starter.check()?;
+        let settings = settings(&name, &policy);
+        let relay = Server::start(settings, Arc::new(starter), Box::new(log));
+        servers.insert(name, Entry { policy, relay });
+    }
+    Ok(servers)
 }
 
 /// Where in a session's directory a log is: a server's, or that of detached commands.

@@ -15,6 +15,9 @@ use super::live::{Live, log_path};
 use super::registry::Registry;
 use crate::fault::{Fault, Kind};
 
+/// The record of what went out and what was refused.
+pub(super) const EGRESS: &str = "egress.jsonl";
+
 /// Finds a log; that of a lost session too.
 pub(super) fn find(
     registry: &Registry,

@@ -14,6 +14,7 @@ use axum::routing::{get, post};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use policy::ServerName;
+use relay::egress::Explanation;
 use serde::Deserialize;
 use tokio::net::UnixStream;
 
@@ -34,6 +35,8 @@ pub(super) fn router(registry: Arc<Registry>) -> Router {
         .route("/v1/sessions/{key}", get(inspect).delete(remove))
         .route("/v1/sessions/{key}/exec", post(start_exec))
         .route("/v1/sessions/{key}/logs", get(read_log))
+        .route("/v1/sessions/{key}/egress/log", get(read_egress))
+        .route("/v1/sessions/{key}/egress/explain", get(explain_egress))
         .route("/v1/sessions/{key}/mcp/{server}", post(start_mcp))
         .with_state(registry)
 }
@@ -109,6 +112,33 @@ async fn read_log(
     let (path, live) = logs::find(&registry, &key, query.server.as_ref())?;
     let body = logs::body(path, live.filter(|_| query.follow));
     Ok(Response::new(body))
+}
+
+async fn read_egress(
+    State(registry): Shared,
+    Path(key): Path<String>,
+    Query(query): Query<LogQuery>,
+) -> Result<Response<Body>, Fault> {
+    let (path, live) = logs::find(&registry, &key, None)?;
+    let body = logs::body(path.with_file_name(logs::EGRESS), live.filter(|_| query.follow));
+    Ok(Response::new(body))
+}
+
+/// What is to be explained.
+#[derive(Debug, Deserialize)]
+struct ExplainQuery {
+    host: String,
+    port: u16,
+    server: Option<ServerName>,
+}
+
+async fn explain_egress(
+    State(registry): Shared,
+    Path(key): Path<String>,
+    Query(query): Query<ExplainQuery>,
+) -> Result<Json<Explanation>, Fault> {
+    let live = registry.find(&key)?;
+    live.explain(query.server.as_ref(), &query.host, query.port).map(Json)
 }
 
 async fn start_exec(

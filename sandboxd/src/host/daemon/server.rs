@@ -30,6 +30,8 @@ pub(super) struct Starter {
     pub(super) name: ServerName,
     pub(super) server: Server,
     pub(super) session: Arc<Session>,
+    /// The place of its own network, when it has one.
+    pub(super) network: Option<usize>,
     pub(super) prepared: Arc<Prepared>,
     pub(super) secrets: Arc<Store>,
     /// Takes this server's secrets out of its log and of every error about it.
@@ -88,6 +90,7 @@ impl Starter {
         let order = CompartmentOrder {
             profile: Profile::Server,
             landlock_required: self.prepared.landlock_required,
+            network: self.network,
         };
         let compartment = self.session.compartment(order).await?;
         let mut environment = self.literals();
