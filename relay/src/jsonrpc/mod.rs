@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 as bytes: envelopes are read, everything inside them stays as it was written.
 //!
 //! A line is never serialised again. Its members are found where they stand, and a frame with another id
-//! or token is the same bytes with those spans replaced ([`splice`]). So key order, duplicate keys,
+//! or token is the same bytes with those spans replaced ([`splice()`]). So key order, duplicate keys,
 //! numbers beyond 2^53, `1.10` and lone surrogates in params, results and errors arrive as they were sent.
 //!
 //! Runs in: any (pure data).
