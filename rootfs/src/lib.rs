@@ -1,6 +1,6 @@
 //! The floor: what a box sees of the host.
 //!
-//! [`facts`] reads once what this host has; [`plan`] turns that and the wishes into an ordered [`MountPlan`],
+//! [`HostFacts`] reads once what this host has; [`plan()`] turns that and the wishes into an ordered [`MountPlan`],
 //! purely; [`apply`] builds it inside the new namespaces. Nothing here decides who may.
 //!
 //! Runs in: host (`facts`), any (`plan`), setup and init (`apply`).

@@ -20,7 +20,7 @@ pub fn stub(socket: &str) -> Outcome<()> {
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     thread::spawn(move || {
         copy(&mut input, &mut to);
-        // The end of input is the end of the connection; one that is gone needs none.
+        // Ignored: the end of input is the end of the connection; one that is gone needs none.
         let _ = to.shutdown(std::net::Shutdown::Write);
     });
     copy(&mut from, &mut output);

@@ -64,7 +64,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(child) = self.child.take() {
-            // It ends its session first. Nothing can be done about one that does not.
+            // Ignored: it ends its session first, and nothing can be done about one that does not.
             let _ = child.end();
         }
     }

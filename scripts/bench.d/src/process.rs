@@ -25,6 +25,7 @@ impl Command {
     }
 
     /// Starts it with these three descriptors.
+    #[expect(clippy::disallowed_methods, reason = "plain fork and exec is what is measured")]
     pub fn start(&self, stdio: [BorrowedFd<'_>; 3]) -> io::Result<Child> {
         let pointers = |list: &[CString]| -> Vec<*const c_char> {
             list.iter().map(|item| item.as_ptr()).chain([std::ptr::null()]).collect()
