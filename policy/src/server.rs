@@ -37,9 +37,11 @@ pub struct Server {
     /// `timeouts`: how long it may take.
     pub timeouts: Timeouts,
     /// `egress`: what it may reach from a network of its own, none twice. Only beside `own_network`.
+    #[serde(default)]
     pub egress: Option<Vec<Rule>>,
     /// `network`: whether its network is its own (`"own"`, implied by `egress`) or the session's
     /// (`"session"`, the default).
+    #[serde(default)]
     pub own_network: bool,
 }
 

@@ -37,6 +37,7 @@ pub struct SessionFile {
     /// `[[mounts]]`: further files and directories of the host, in the order of the file.
     pub mounts: Vec<Mount>,
     /// `[egress]`: what may be reached from the session's network.
+    #[serde(default)]
     pub egress: Egress,
     /// `[env]`: variables of the agent's compartment. A server sees its own `env` only.
     pub env: BTreeMap<String, String>,

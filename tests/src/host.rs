@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use nix::unistd::Uid;
 use tempfile::TempDir;
 
+use crate::internet::Internet;
 use crate::missing::Missing;
 use crate::order::Order;
 use crate::running::{Finished, Running};
@@ -21,6 +22,7 @@ pub(crate) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// A host for one test. What it holds goes with it.
 #[derive(Debug)]
 pub struct TestHost {
+    internet: Option<Internet>,
     directory: TempDir,
     home: PathBuf,
     user: String,
@@ -53,6 +55,7 @@ impl TestHost {
         let directory = tempfile::Builder::new().prefix("sandboxd-test.").tempdir_in(&home);
         let directory = directory.expect("cannot make a directory in the home of the test's user");
         let host = Self {
+            internet: None,
             home: home.canonicalize().unwrap_or(home),
             shell,
             user,
@@ -62,6 +65,36 @@ impl TestHost {
         };
         host.furnish();
         Ok(host)
+    }
+
+    /// Makes one on an internet of its own.
+    ///
+    /// # Errors
+    /// Names what this host lacks for that.
+    ///
+    /// # Panics
+    /// When the programs under test were not built.
+    pub fn online() -> Result<Self, Missing> {
+        let mut host = Self::start()?;
+        for name in ["unshare", "nsenter", "ip", "python3", "openssl"] {
+            let _path = host.command(name)?;
+        }
+        host.internet = Some(Internet::start(host.path("internet"), &host.environment()));
+        Ok(host)
+    }
+
+    /// Returns its internet.
+    ///
+    /// # Panics
+    /// When it has none: `online` makes hosts that have one.
+    #[must_use]
+    pub fn internet(&self) -> &Internet {
+        self.internet.as_ref().expect("the host is online")
+    }
+
+    /// Returns the words that start a command where this host is, in a directory.
+    pub(crate) fn entrance(&self, directory: &Path) -> Vec<OsString> {
+        self.internet.as_ref().map(|internet| internet.entrance(directory)).unwrap_or_default()
     }
 
     fn furnish(&self) {
@@ -169,8 +202,9 @@ impl TestHost {
         directory: &Path,
         words: impl IntoIterator<Item = W>,
     ) -> Finished {
-        let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().into()).collect();
-        Running::start(&words, directory, &self.environment(), None).wait()
+        let mut line = self.entrance(directory);
+        line.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        Running::start(&line, directory, &self.environment(), None).wait()
     }
 }
 

@@ -20,6 +20,7 @@
 mod daemon;
 mod deadline;
 mod host;
+mod internet;
 mod missing;
 mod order;
 mod process;
@@ -30,6 +31,7 @@ mod tree;
 pub use daemon::{Brain, Daemon, Recipe, text};
 pub use deadline::{DEADLINE, eventually, within};
 pub use host::TestHost;
+pub use internet::{Internet, visitor};
 pub use missing::Missing;
 pub use order::{Order, PROBE};
 pub use process::{Process, descendants, own_user};

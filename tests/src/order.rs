@@ -122,7 +122,8 @@ impl<'a> Order<'a> {
     }
 
     fn line<W: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = W>) -> Vec<OsString> {
-        let mut line = self.before.clone();
+        let mut line = self.host.entrance(&self.directory);
+        line.extend(self.before.iter().cloned());
         line.push(self.host.program().into());
         line.extend(self.words.iter().cloned());
         let command: Vec<OsString> =

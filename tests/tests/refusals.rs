@@ -52,7 +52,7 @@ fn a_session_file_s_mistake_is_told_with_its_line() {
         ("[limits]\n\nmemory = \"2GiB\"\n", ["sandbox.toml:3", "not enforced"]),
         ("[workspace]\nmode = 3\n", ["sandbox.toml:2", "found"]),
         ("[workspace]\non_trusted_path = \"stop\"\n", ["sandbox.toml:2", "not enforced"]),
-        ("[egress]\nallow = [\"example.org\"]\n", ["sandbox.toml:2", "not enforced"]),
+        ("[egress]\nallow = [\"*\"]\n", ["sandbox.toml:2", "egress.allow"]),
         ("tools = [\"rust\"\n", ["sandbox.toml", "policy"]),
     ] {
         tree.write("sandbox.toml", text);

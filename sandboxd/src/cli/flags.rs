@@ -48,7 +48,7 @@ pub(super) struct SessionFlags {
     pub(super) user: Option<String>,
     /// The session's name; also the box's host name.
     #[arg(long, value_name = "NAME")]
-    pub(super) name: Option<SessionName>,
+    name: Option<String>,
 }
 
 /// What was asked for, read and checked, and what is to be known of who asks.
@@ -244,6 +244,17 @@ fn owner(workspace: Option<&str>) -> Result<Account, Fault> {
 }
 
 impl SessionFlags {
+    /// The session's name, when one was said.
+    pub(super) fn name(&self) -> Result<Option<SessionName>, Fault> {
+        let parse = |name: &String| {
+            name.parse().map_err(|error| {
+                let message = format!("policy: --name: {error}");
+                Fault::new(Kind::User, message).field("--name")
+            })
+        };
+        self.name.as_ref().map(parse).transpose()
+    }
+
     /// As root, becomes the session's user.
     pub(super) fn become_user(&self) -> Result<(), Fault> {
         become_user(self.user.as_deref(), self.workspace.as_deref())

@@ -88,7 +88,8 @@ impl Run {
                 .field("mcp")
                 .hint("`sandboxd up -f FILE` starts a session with servers"));
         }
-        let name = self.session.name.as_ref().map_or("box", |name| name.as_str());
+        let name = self.session.name()?;
+        let name = name.as_ref().map_or("box", |name| name.as_str());
         let place = Place::named(None, &asked.caller.home);
         if let Some(source) = &asked.source {
             trust::check(

@@ -50,7 +50,7 @@ impl Up {
             None => None,
         };
         let secrets = read_secrets(&asked.file.secrets, &asked.file)?;
-        let name = self.session.name.clone();
+        let name = self.session.name()?;
         let (file, caller) = (asked.file, asked.caller);
         let request = UpRequest { name, file, caller, secrets, source };
         let view = block_on(async {
