@@ -7,11 +7,14 @@
 //!
 //! Runs in: host (tokio).
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 use policy::{TRUSTED_GIT_PATHS, TRUSTED_PATHS};
@@ -25,24 +28,29 @@ use super::session::Session;
 
 /// The trusted paths that have appeared since the session was made.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Appeared(Arc<Mutex<BTreeSet<PathBuf>>>);
+pub(crate) struct Appeared(Arc<Mutex<BTreeMap<PathBuf, &'static str>>>);
 
 impl Appeared {
     /// Says of each path what a person should know of it.
     pub(crate) fn notes(&self) -> Vec<String> {
         let paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = |path: &PathBuf| {
-            format!(
-                "{} appeared while the box ran; look at it before your own tools do",
-                path.display()
-            )
+        let note = |(path, what): (&PathBuf, &&str)| {
+            format!("{} {what}; look at it before your own tools do", path.display())
         };
         paths.iter().map(note).collect()
     }
 
+    fn add_written(&self, path: PathBuf) {
+        tracing::warn!(path = %path.display(), "trusted path was open for writing");
+        let what = "was open for writing when it was replaced";
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path, what);
+    }
+
     fn add(&self, path: PathBuf) {
         let shown = path.display().to_string();
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path) {
+        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Vacant(place) = paths.entry(path) {
+            place.insert("appeared while the box ran");
             tracing::warn!(path = shown, "trusted path appeared");
         }
     }
@@ -109,7 +117,8 @@ async fn attend(
                 let first = renew(session, watched, &replaced, appeared).await;
                 watch.renew(watched);
                 let second = renew(session, watched, &replaced, appeared).await;
-                if first.and(second).is_err() {
+                let held = is_held_open(&watched.affected(&replaced), appeared).await;
+                if first.and(second).is_err() || held {
                     session.end().await;
                     return Ok(());
                 }
@@ -128,6 +137,39 @@ async fn renew(
     watched.report(appeared);
     let again = watched.affected(replaced);
     if again.is_empty() { Ok(()) } else { session.guard(&again).await }
+}
+
+/// How long the host's own tool may take to close what it has just put in place.
+const CLOSING: Duration = Duration::from_millis(250);
+
+/// Says whether somebody who opened a new trusted file before it was protected keeps it open for writing: a
+/// descriptor writes on, whatever is mounted over its file. It is reported at once.
+async fn is_held_open(again: &[Guard], appeared: &Appeared) -> bool {
+    let paths: Vec<PathBuf> = again
+        .iter()
+        .filter(|guard| guard.access == Access::ReadOnly)
+        .map(|guard| guard.root.join(&guard.path))
+        .filter(|path| is_open(path))
+        .collect();
+    if paths.is_empty() {
+        return false;
+    }
+    tokio::time::sleep(CLOSING).await;
+    let held = paths.iter().any(|path| is_open(path));
+    for path in paths {
+        appeared.add_written(path);
+    }
+    held
+}
+
+/// Says whether a trusted file is open for writing somewhere. What cannot be asked is taken for closed: the
+/// file system has no leases, or the file is gone again.
+fn is_open(path: &Path) -> bool {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+    let file =
+        options.open(path).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()));
+    file.is_some_and(|file| sandbox_sys::file::is_being_written(file.as_fd()).unwrap_or(false))
 }
 
 impl Watched {

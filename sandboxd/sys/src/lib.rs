@@ -8,6 +8,7 @@
 
 pub mod channel;
 mod failure;
+pub mod file;
 pub mod memory;
 pub mod mount;
 pub mod netlink;
