@@ -200,20 +200,20 @@ fn a_background_job_survives_its_exec_and_is_listed_traced_and_killed_by_later_o
     needs!(host.command("strace"));
     needs!(host.command("gdb"));
     let daemon = session(&host);
-    let text = "while :; do cat /proc/self/stat > /dev/null; done > /dev/null 2>&1 & echo $!";
-    let pid = daemon.exec("shop").shell(text).expect(0).text().trim().to_owned();
+    let job = "sleep 7008 > /dev/null 2>&1 & echo $!";
+    let pid = daemon.exec("shop").shell(job).expect(0).text().trim().to_owned();
     let listed = daemon.exec("shop").shell("ls /proc").expect(0).text();
     assert!(listed.lines().any(|line| line == pid), "{listed}");
-    let trace = "timeout -s INT 60 strace -f -e trace=openat -o /tmp/trace -p $0 & tracer=$!
-        until grep -q stat /tmp/trace 2>/dev/null; do :; done; kill -INT $tracer; wait; echo traced";
-    let traced = daemon.exec("shop").command(["sh", "-c", trace, &pid]).expect(0);
-    assert_eq!(traced.text(), "traced\n");
     let debugger = ["gdb", "-nx", "-batch", "-ex", "print $_inferior", "-p", &pid];
     let debugged = daemon.exec("shop").command(debugger).expect(0);
     assert!(debugged.text().contains("$1 = 1"), "{debugged:?}");
-    daemon.exec("shop").command(["kill", "-9", &pid]).done();
-    let gone = "until ! kill -0 $0 2>/dev/null; do :; done; echo gone";
-    assert_eq!(daemon.exec("shop").command(["sh", "-c", gone, &pid]).expect(0).text(), "gone\n");
+    // The tracer ends with what it traces.
+    let trace = "strace -o /tmp/trace -p $0 & tracer=$!
+        until grep -q '^TracerPid:.*[1-9]' /proc/$0/status; do :; done
+        kill -9 $0; wait $tracer; tail -n 1 /tmp/trace; kill -0 $0 2>/dev/null || echo gone";
+    let traced = daemon.exec("shop").command(["sh", "-c", trace, &pid]).expect(0).text();
+    assert!(traced.contains("+++ killed by SIGKILL +++\ngone\n"), "{traced}");
+    eventually("the host sees its end", || with_word(&daemon, "7008").is_empty());
 }
 
 #[test]
