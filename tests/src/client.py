@@ -2,6 +2,7 @@
 
     greet HOST PORT               the line that a server says first
     echo HOST PORT COUNT          how many bytes came back after all were sent
+    tls HOST PORT                 the version that was agreed upon, with whomever
     udp HOST PORT                 what a datagram is answered with
     ask SERVER udp|tcp NAME TYPE  a name server's code, and the addresses
     interfaces                    those of this network
@@ -11,6 +12,7 @@ Whatever fails is the name of its error. Nothing waits for more than a minute: t
 import errno
 import json
 import socket
+import ssl
 import struct
 import sys
 
@@ -29,6 +31,12 @@ def echo(host, port, count):
         stream.sendall(bytes(int(count)))
         stream.shutdown(socket.SHUT_WR)
         return sum(map(len, iter(lambda: stream.recv(65536), b"")))
+
+
+def tls(host, port):
+    context = ssl._create_unverified_context()
+    with socket.create_connection((host, int(port))) as stream, context.wrap_socket(stream) as secure:
+        return secure.version()
 
 
 def udp(host, port):
@@ -68,10 +76,13 @@ def interfaces():
     return " ".join(sorted(name for _, name in socket.if_nameindex()))
 
 
+VERBS = {"greet": greet, "echo": echo, "tls": tls, "udp": udp, "ask": ask, "interfaces": interfaces}
+
+
 def attempt(line):
     verb, *words = line.split()
     try:
-        return {"greet": greet, "echo": echo, "udp": udp, "ask": ask, "interfaces": interfaces}[verb](*words)
+        return VERBS[verb](*words)
     except socket.gaierror as error:
         return {-2: "EAI_NONAME", -3: "EAI_AGAIN", -5: "EAI_NODATA"}.get(error.errno, str(error))
     except TimeoutError as error:

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -90,6 +92,19 @@ impl TestHost {
     #[must_use]
     pub fn internet(&self) -> &Internet {
         self.internet.as_ref().expect("the host is online")
+    }
+
+    /// Runs a command to its end in a network of a box, held by the file of its namespace.
+    #[track_caller]
+    pub fn in_network<W: AsRef<OsStr>>(
+        &self,
+        network: &File,
+        words: impl IntoIterator<Item = W>,
+    ) -> Finished {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), network.as_raw_fd());
+        let mut line = self.internet().entrance_to(Path::new(&path));
+        line.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        Running::start(&line, self.directory.path(), &self.environment(), None).wait()
     }
 
     /// Returns the words that start a command where this host is, in a directory.

@@ -38,6 +38,8 @@ NAMES = {
     # One address more for each question, the last for good.
     "flips.example.com": ["93.184.216.34", "127.0.0.1"],
 }
+# What every name below wild.example.com has.
+WILD = ["93.184.216.35"]
 ASKED = {}
 LIBC = ctypes.CDLL(None, use_errno=True)
 LOCK = threading.Lock()
@@ -84,24 +86,35 @@ def packets():
             say("packet %#x" % kind)
 
 
+def reply(server, question):
+    at, labels = 12, []
+    while question[at]:
+        labels.append(question[at + 1:at + 1 + question[at]].decode("latin1"))
+        at += question[at] + 1
+    name, kind = ".".join(labels).lower(), struct.unpack("!H", question[at + 1:at + 3])[0]
+    say("dns", server, name, {1: "A", 28: "AAAA"}.get(kind, kind))
+    known, answer = NAMES.get(name, WILD if name.endswith(".wild.example.com") else None), b""
+    if known and kind == 1:
+        ASKED[name] = ASKED.get(name, -1) + 1
+        address = known[min(ASKED[name], len(known) - 1)]
+        answer = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 4) + socket.inet_aton(address)
+    head = struct.pack("!HHHHH", 0x8180 if known else 0x8183, 1, 1 if answer else 0, 0, 0)
+    return question[:2] + head + question[12:at + 5] + answer
+
+
 def names(server):
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind((server, 53))
     while True:
         question, peer = udp.recvfrom(4096)
-        at, labels = 12, []
-        while question[at]:
-            labels.append(question[at + 1:at + 1 + question[at]].decode("latin1"))
-            at += question[at] + 1
-        name, kind = ".".join(labels).lower(), struct.unpack("!H", question[at + 1:at + 3])[0]
-        say("dns", server, name, {1: "A", 28: "AAAA"}.get(kind, kind))
-        known, answer = NAMES.get(name), b""
-        if known and kind == 1:
-            ASKED[name] = ASKED.get(name, -1) + 1
-            address = known[min(ASKED[name], len(known) - 1)]
-            answer = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 4) + socket.inet_aton(address)
-        head = struct.pack("!HHHHH", 0x8180 if known else 0x8183, 1, 1 if answer else 0, 0, 0)
-        udp.sendto(question[:2] + head + question[12:at + 5] + answer, peer)
+        udp.sendto(reply(server, question), peer)
+
+
+def names_by_tcp(where, port, client, peer):
+    with client.makefile("rb") as data:
+        question = data.read(struct.unpack("!H", data.read(2))[0])
+    answer = reply(client.getsockname()[0], question)
+    client.sendall(struct.pack("!H", len(answer)) + answer)
 
 
 def serve(where, port, handle):
@@ -181,7 +194,7 @@ def world(inside, outside):
     for server in (RESOLVER, "8.8.8.8"):
         start(names, server)
     secure = functools.partial(secure_web, tls())
-    for port, handle in ((22, greet), (53, greet), (80, web), (443, secure), (853, greet), (5432, greet), (7007, echo)):
+    for port, handle in ((22, greet), (53, names_by_tcp), (80, web), (443, secure), (853, greet), (5432, greet), (7007, echo)):
         serve("world", port, handle)
     os.write(outside, b"x")
     signal.pause()

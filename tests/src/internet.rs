@@ -10,10 +10,35 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::deadline::eventually;
-use crate::running::Running;
+use crate::order::Order;
+use crate::running::{Finished, Running};
+
+/// What a server of the world says first.
+pub const HELLO: &str = "hello from world";
+
+/// Sends the client to places in a box, and returns what came of each.
+#[track_caller]
+pub fn visit(order: Order<'_>, visits: &[&str]) -> (Vec<String>, Finished) {
+    let done = order.command(visitor(visits)).expect(0);
+    (answers(&done.json()), done)
+}
+
+/// Takes the client's answers apart, a text for each place.
+///
+/// # Panics
+/// When they are none.
+#[track_caller]
+#[must_use]
+pub fn answers(answers: &Value) -> Vec<String> {
+    let list = answers.as_array().expect("the client answers with an array").iter();
+    list.map(|answer| answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)).collect()
+}
 
 /// Returns the command of a client that goes to places, in a box or on the host; `client.py` says in which words.
+#[must_use]
 pub fn visitor<'a>(visits: &[&'a str]) -> Vec<&'a str> {
     let client = ["python3", "-S", "-E", "-c", include_str!("client.py")];
     client.iter().chain(visits).copied().collect()
@@ -48,6 +73,15 @@ impl Internet {
         let mut words: Vec<OsString> = enter.iter().map(OsString::from).collect();
         words.extend(["--preserve-credentials", "--", "env", "-C"].map(OsString::from));
         words.push(directory.into());
+        words
+    }
+
+    /// Returns the words that start a command in the network of a box, which a process of the test holds.
+    pub(crate) fn entrance_to(&self, network: &Path) -> Vec<OsString> {
+        let target = self.world.pid().to_string();
+        let enter = ["nsenter", "--target", &target, "--user", "--preserve-credentials"];
+        let mut words: Vec<OsString> = enter.iter().map(OsString::from).collect();
+        words.push(format!("--net={}", network.display()).into());
         words
     }
 

@@ -31,7 +31,7 @@ mod tree;
 pub use daemon::{Brain, Daemon, Recipe, text};
 pub use deadline::{DEADLINE, eventually, within};
 pub use host::TestHost;
-pub use internet::{Internet, visitor};
+pub use internet::{HELLO, Internet, answers, visit, visitor};
 pub use missing::Missing;
 pub use order::{Order, PROBE};
 pub use process::{Process, descendants, own_user};
