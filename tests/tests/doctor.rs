@@ -57,7 +57,8 @@ fn a_host_that_runs_boxes_is_told_so() {
     assert_eq!(report["ok"], json!(true), "{report}");
     let found = checks(&report);
     let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-    let expected = ["kernel", "zygote", "setup", "init", "launch", "landlock", "groups", "limits"];
+    let expected =
+        ["kernel", "zygote", "setup", "init", "launch", "egress", "landlock", "groups", "limits"];
     assert_eq!(names, expected);
     for (name, status) in &found {
         assert!(status == "ok" || status == "degraded", "{name}: {status}");

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 
 use clap::Args;
 use policy::SessionFile;
+use policy::egress::EgressMode;
 use policy::syscalls::Profile;
 use serde::Serialize;
 
@@ -60,6 +61,9 @@ impl Doctor {
         become_user(self.user.as_deref(), Some("."))?;
         let mut checks = vec![kernel()];
         checks.extend(session()?);
+        if checks.iter().all(|check| check.status != Status::Fail) {
+            checks.push(egress()?);
+        }
         checks.extend([landlock(), groups(), limits()]);
         let failed = checks.iter().any(|check| check.status == Status::Fail);
         if self.json {
@@ -118,11 +122,7 @@ fn session() -> Result<Vec<Check>, Fault> {
         ("init", "compartment with its own /proc, terminals and files; Landlock; seccomp"),
         ("launch", "a command ran inside and ended with status 0"),
     ];
-    let caller = flags::caller(std::env::temp_dir(), &flags::home()?)?;
-    let file = SessionFile { workspace: policy::WorkspaceChoice::None, ..SessionFile::default() };
-    let place = Place::named(None, &caller.home);
-    let prepared = host::prepare(&file, &caller, "doctor", &place)?;
-    let tried = block_on(async { Ok(attempt(&prepared).await) })?;
+    let tried = try_with(EgressMode::None)?;
     let failed = match &tried {
         Ok(()) => STEPS.len(),
         Err(SessionError::Zygote(_) | SessionError::Host(_) | SessionError::Silent(_)) => 0,
@@ -145,6 +145,31 @@ fn session() -> Result<Vec<Check>, Fault> {
         checks.push(Check { name, status: Status::Fail, detail: error.to_string(), fix });
     }
     Ok(checks)
+}
+
+/// The same session with a door out: what it needs besides.
+fn egress() -> Result<Check, Fault> {
+    let (name, fine) = ("egress", "gateway, veth, routes and rules by netlink, packet socket");
+    Ok(match try_with(EgressMode::Filter)? {
+        Ok(()) => Check { name, status: Status::Ok, detail: fine.to_owned(), fix: None },
+        Err(error) => Check {
+            name,
+            status: Status::Degraded,
+            detail: format!("{error}; boxes without egress work"),
+            fix: Some("sudo modprobe veth, where the kernel has it as a module".to_owned()),
+        },
+    })
+}
+
+/// Makes a session without a workspace and runs a command in it.
+fn try_with(mode: EgressMode) -> Result<Result<(), SessionError>, Fault> {
+    let caller = flags::caller(std::env::temp_dir(), &flags::home()?)?;
+    let mut file =
+        SessionFile { workspace: policy::WorkspaceChoice::None, ..SessionFile::default() };
+    file.egress.mode = mode;
+    let place = Place::named(None, &caller.home);
+    let prepared = host::prepare(&file, &caller, "doctor", &place)?;
+    block_on(async { Ok(attempt(&prepared).await) })
 }
 
 async fn attempt(prepared: &Prepared) -> Result<(), SessionError> {
