@@ -330,8 +330,8 @@ fn what_the_world_refuses_is_told_as_such_and_proposes_no_flag() {
     assert_eq!(answers, ["ECONNRESET", "ECONNRESET", HELLO]);
     let complaint = done.complaint();
     for told in [
-        "absent.example.com:5432 refused: the name servers gave no address\n",
-        "open.example.com:8080 refused: the other side refused the connection\n",
+        "absent.example.com:5432 failed: the name servers gave no address\n",
+        "open.example.com:8080 failed: the other side refused the connection\n",
     ] {
         assert!(complaint.contains(told), "{complaint}");
     }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use http_body_util::BodyExt;
 use hyper::Method;
 use policy::ServerName;
-use relay::egress::Refusal;
+use relay::egress::{Outcome, Refusal};
 
 use super::client::{Client, block_on};
 use super::session::{path, print, print_json};
@@ -107,7 +107,12 @@ pub(super) fn refusal(refusal: &Refusal) -> String {
     let times =
         if refusal.count > 1 { format!(" ({} times)", refusal.count) } else { String::new() };
     let fix = refusal.fix.as_ref().map(|fix| format!("; to allow it: {fix}")).unwrap_or_default();
-    format!("egress: {}{port} refused: {}{times}{fix}", refusal.host, refusal.reason)
+    let verb = match refusal.outcome {
+        Outcome::Deny => "refused",
+        // The rules allow it and the world did not.
+        Outcome::Allow | Outcome::Fail => "failed",
+    };
+    format!("egress: {}{port} {verb}: {}{times}{fix}", refusal.host, refusal.reason)
 }
 
 /// Say whether a connection would be let out, by which rule, and what would allow it. Status 1: it would not.
