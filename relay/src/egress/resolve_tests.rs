@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hickory_resolver::proto::op::Message;
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
 use super::*;
@@ -38,17 +38,22 @@ async fn server() -> Server {
     });
     tasks.spawn(async move {
         loop {
-            let (mut stream, _) = tcp.accept().await.unwrap();
-            while let Ok(length) = stream.read_u16().await {
-                let mut bytes = vec![0; length.into()];
-                stream.read_exact(&mut bytes).await.unwrap();
-                let answer = reply(&bytes, false).unwrap();
-                stream.write_u16(u16::try_from(answer.len()).unwrap()).await.unwrap();
-                stream.write_all(&answer).await.unwrap();
-            }
+            let (stream, _) = tcp.accept().await.unwrap();
+            // A resolver may ask for both families at once, over a connection each.
+            tokio::spawn(serve(stream));
         }
     });
     Server { address, asked, _tasks: tasks }
+}
+
+async fn serve(mut stream: TcpStream) {
+    while let Ok(length) = stream.read_u16().await {
+        let mut bytes = vec![0; length.into()];
+        stream.read_exact(&mut bytes).await.unwrap();
+        let answer = reply(&bytes, false).unwrap();
+        stream.write_u16(u16::try_from(answer.len()).unwrap()).await.unwrap();
+        stream.write_all(&answer).await.unwrap();
+    }
 }
 
 fn reply(bytes: &[u8], is_udp: bool) -> Option<Vec<u8>> {
