@@ -86,7 +86,11 @@ impl Watcher {
     pub(crate) async fn run(self, session: Arc<Session>) -> Result<(), Failure> {
         let Self { watched, appeared, watch } = self;
         if let Some(watch) = &watch {
-            attend(&session, &watched, &appeared, watch).await?;
+            if let Err(failure) = attend(&session, &watched, &appeared, watch).await {
+                // What is not watched is not protected for long.
+                session.end().await;
+                return Err(failure);
+            }
             // To close watches that stand takes the kernel many milliseconds, those that are gone for a
             // moment none: they go while the session's processes do.
             watch.clear();

@@ -66,12 +66,9 @@ pub(super) fn check(start: Start<'_>) -> Result<(), Fault> {
         return Ok(());
     }
     let field = format!("mcp.{}", start.name);
-    if start.server.cwd == ServerDirectory::Home {
-        // Its home is its own; anything else was said, and then it is the operator's word.
-        debug_assert!(writable(start.plan, start.directory).is_none());
-    }
-    for directory in start.path.split(':').filter(|entry| !entry.is_empty()) {
-        if let Some(mount) = writable(start.plan, Path::new(directory)) {
+    for directory in start.path.split(':') {
+        // An empty or relative entry is looked for where the server starts.
+        if let Some(mount) = writable(start.plan, &start.directory.join(directory)) {
             return Err(refuse(&format!("{field}.env.PATH"), directory, &mount));
         }
     }
